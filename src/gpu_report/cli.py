@@ -599,6 +599,26 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
             ],
         ),
+        "cite": _Command(
+            "bundles:cite",
+            "print BibTeX and a paragraph about the artifact",
+            [
+                _optional(
+                    "results",
+                    "id of a machine, or a bundle (default: the only machine)",
+                    nargs="?",
+                    default="",
+                    metavar="MACHINE",
+                ),
+                _optional(
+                    "--configfile",
+                    "the study's configuration (default: study.yaml beside the bundle, or "
+                    f"{DEFAULT_CONFIGFILE})",
+                    type=Path,
+                ),
+            ],
+            more="hardware, software, hours, energy, disk, and how to rebuild the report",
+        ),
         "machines": _Command(
             "bundles:list_machines",
             "list the machines that a report can show",

@@ -54,7 +54,7 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
         )
         for write in (tabulate_calibration, tabulate_study, derive_findings):
             write(arguments)
-        return replace(results_of(results), folder=str(bundle), is_imported=True)
+        return replace(results_of(results), folder=str(bundle), bundle=Path(bundle))
 
 
 def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFrame:

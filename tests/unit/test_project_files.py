@@ -114,6 +114,14 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert yaml.safe_load(read("CITATION.cff"))["version"] == version
 
 
+def test_the_citation_file_and_the_package_name_the_same_software() -> None:
+    package, cited = pyproject()["project"], yaml.safe_load(read("CITATION.cff"))
+
+    assert cited["title"] == f"{package['name']}: {package['description'].rstrip('.')}"
+    assert cited["authors"] == package["authors"]
+    assert cited["license"] == package["license"]
+
+
 def test_help_names_every_target_a_person_can_ask_for() -> None:
     internal = {"$(CHECKS)", "tex", "test-system", "another-python"}
     phony = (

@@ -1,22 +1,31 @@
-"""Commands that pack one machine's results into a bundle, unpack one, and list the machines that a
-report can show and the numbers that a document can quote from it.
+"""Commands that pack one machine's results into a bundle, unpack one, say how to cite it, and list
+the machines that a report can show and the numbers that a document can quote from it.
 """
 
 import difflib
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
 from rich.table import Table
 
-from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, MACHINES, PUBLISHED, find_bundles
+from gpu_report.bundles.shown_machines import (
+    BUNDLE_SUFFIX,
+    IMPORTED,
+    MACHINES,
+    PUBLISHED,
+    find_bundles,
+)
+from gpu_report.bundles.unpacking import read_manifest, records_in, results_at
 from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.commands.results_folder import REPORT
-from gpu_report.errors import GpuReportError, RecordError, ReportError
+from gpu_report.errors import BundleError, ConfigError, GpuReportError, RecordError, ReportError
+from gpu_report.printing.number_format import size
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
 from gpu_report.records.record import RECORD_FILE, SENTINELS_FOLDER
 from gpu_report.storage.files import list_content
-from gpu_report.study.config import read_config
+from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine
 
 
@@ -55,6 +64,65 @@ def unpack(arguments: Namespace) -> None:
             f"left as they were, being measured there already: {', '.join(unpacked.kept)}",
             to_stderr=True,
         )
+
+
+def cite(arguments: Namespace) -> None:
+    """Print BibTeX for gpu-report and for what one machine measured, and the paragraph that an
+    artifact evaluation asks for.
+    """
+    from gpu_report.writing.citation import artifact_paragraph, measurements_entry, software_entry
+
+    source = _results_to_cite(arguments.results)
+    is_here, bundle = source.parent == MACHINES, source if source.is_file() else None
+    beside = source.with_name("study.yaml")  # the published machines measured an earlier form of it
+    configfile = arguments.configfile or (beside if beside.exists() else DEFAULT_CONFIGFILE)
+    config = read_config(configfile)
+    if bundle and (packed_for := read_manifest(bundle).study) != config.get("name"):
+        raise ConfigError(
+            f"{bundle} is of the study {packed_for!r}, which {configfile} is not; name its "
+            "configuration with --configfile"
+        )
+    with results_at(source) as folder:
+        records = list(records_in(folder).values())
+        taken = size(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+    options = [
+        *([f"--configfile {shlex.quote(str(configfile))}"] * (configfile != DEFAULT_CONFIGFILE)),
+        *([f"--config 'machines=[{records[0].machine}]'"] * (not is_here)),
+    ]
+    command = f"`{' '.join(['snakemake --cores 4 report/gpu_report.pdf', *options])}`"
+    texts = [
+        software_entry(),
+        measurements_entry(records, title=str(config.get("title", "")), bundle=bundle),
+        artifact_paragraph(
+            records,
+            disk=f"{size(bundle.stat().st_size).plain()} as a bundle and {taken.plain()} unpacked"
+            if bundle
+            else f"{taken.plain()} on disk",
+            rebuilt=f"On this machine, {command} rebuilds the report from the records."
+            if is_here
+            else f"With the bundle in {PUBLISHED}, {command} rebuilds the report without a GPU.",
+        ),
+    ]
+    say("\n\n".join(texts))
+
+
+def _results_to_cite(name: str) -> Path:
+    """The folder or bundle of the machine with this id, or at this path; without a name that of the
+    only machine, of those measured here if there are any.
+    """
+    measured, imported = (
+        {path.parents[2].name: path.parents[2] for path in folder.glob("*/runs/*/record.json")}
+        for folder in (MACHINES, IMPORTED)
+    )
+    known = imported | {id_: each.path for id_, each in find_bundles().items()} | measured
+    chosen = [known.get(name, Path(name))] if name else [*(measured or known).values()]
+    if len(chosen) == 1 and chosen[0].exists():
+        return chosen[0]
+    problem = (
+        f"no machine or bundle is {name!r}" if name else f"{len(chosen)} machines have results"
+    )
+    choices = f"name a bundle or one of {', '.join(sorted(known))}"
+    raise BundleError(f"{problem}; {choices if known else 'measure with: snakemake --cores 4'}")
 
 
 def list_machines(_: Namespace) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import pandas as pd
 
 from gpu_report.answers.finding import Finding, read_findings
-from gpu_report.bundles.shown_machines import IMPORTED
+from gpu_report.bundles.shown_machines import IMPORTED, find_bundles
 from gpu_report.commands.results_folder import REPORT, ResultsFolder
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.drawing import draw_all
@@ -122,6 +122,11 @@ def _read_with_findings(table: Table, path: Path | None) -> tuple[pd.DataFrame, 
 def results_of(results: ResultsFolder) -> MachineResults:
     """What report, page and notebooks show of a machine, out of its folder."""
     experiments, tables = results.study.experiments_with_variants, results.read_tables()
+    bundle = (
+        find_bundles().get(results.resolved.machine)
+        if results.machine_folder.parent == IMPORTED
+        else None
+    )
     return MachineResults(
         id=results.resolved.machine,
         experiments=experiments,
@@ -131,7 +136,7 @@ def results_of(results: ResultsFolder) -> MachineResults:
         records=results.read_records(),
         folder=results.folder.as_posix(),
         searching=[experiment for experiment in results.study.experiments if experiment.searches],
-        is_imported=results.machine_folder.parent == IMPORTED,
+        bundle=bundle.path if bundle else None,
     )
 
 

@@ -95,6 +95,9 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         "machine": _joined(record.machine for record in records),
         "configurations measured": f"{len(counts)} of {len(records)}",
         "processes per configuration": _joined(counts) or NONE,
+        "protocol version": _joined(
+            str(record.measurement["protocol"]["version"]) for record in records
+        ),
         "measured on": days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}",
         "gpu-report": _joined(record.provenance.package_version for record in records),
         "commit": _joined(

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -258,8 +259,8 @@ class MachineResults:
     """Where its results are, seen from the project: what is printed as the source of a number."""
     searching: Sequence[Experiment] = ()
     """Those that searched batch sizes on it."""
-    is_imported: bool = False
-    """Whether a bundle brought them."""
+    bundle: Path | None = None
+    """The one that brought them; None where they were measured here."""
 
     @cached_property
     def variants(self) -> Sequence[Row]:
@@ -309,9 +310,7 @@ class MachineResults:
     @property
     def name(self) -> str:
         """Its hardware as readers name it; its id where no record has it."""
-        found = hardware_words(record.environment for record in self.records) or self.id
-        gpus = max((row["devices"] for row in self.measured if row["device"] != "cpu"), default=1)
-        return f"{gpus} × {found}" if gpus > 1 else found
+        return hardware_name(self.records) or self.id
 
     @cached_property
     def dates(self) -> tuple[str, str]:
@@ -387,10 +386,6 @@ class MachineResults:
     def protocols(self) -> list[Mapping[str, Any]]:
         """By which each record was measured."""
         return [record.measurement["protocol"] for record in self.records]
-
-    @property
-    def protocol_versions(self) -> str:
-        return " and ".join(sorted({str(protocol["version"]) for protocol in self.protocols}))
 
     @property
     def profile_steps(self) -> str:
@@ -488,7 +483,7 @@ class MachineResults:
         record.
         """
         folder = self.folder.partition("/experiments/")[0]
-        return "" if self.is_imported else f"{folder}/logs/measure_variant/{variant}.log"
+        return "" if self.bundle else f"{folder}/logs/measure_variant/{variant}.log"
 
     def pictures(self, *kinds: str, first: bool = False) -> list[Picture]:
         """The figures of these kinds that there is data for.
@@ -504,6 +499,22 @@ class MachineResults:
             for picture in found
             if not first or picture.figure.subject == subjects[picture.figure.kind]
         ]
+
+
+def hardware_name(records: Sequence[Record]) -> str:
+    """The hardware that measured these as readers name it, with how many GPUs shared a training;
+    empty where no record has it.
+    """
+    found = hardware_words(record.environment for record in records)
+    gpus = max(
+        (
+            variant.devices
+            for record in records
+            if record.status == "ok" and (variant := record.as_variant()).device_type != "cpu"
+        ),
+        default=1,
+    )
+    return f"{gpus} × {found}" if found and gpus > 1 else found
 
 
 def range_words(numbers: Iterable[int]) -> str:

@@ -22,6 +22,7 @@ from gpu_report.printing.terminal import clean
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing import cards, rows
+from gpu_report.writing.citation import measurements_entry
 from gpu_report.writing.environment import TEMPLATE_SUFFIX, Templates, render
 from gpu_report.writing.experiment import ExperimentResults, distinguishing_columns
 from gpu_report.writing.layout import (
@@ -191,6 +192,9 @@ def render_report(
         "comparison_pictures": compared,
         "comparison_findings": comparison_findings,
         "rebuilt_by": rebuilt_by,
+        "cited": measurements_entry(
+            machine.records, title=title, bundle=machine.bundle
+        ).splitlines(),
         "short_kernel": SHORT_KERNEL.plain(),
         "source_file": source.name,
         "listed": partial(excerpt, source),

@@ -1,0 +1,117 @@
+"""What `gpu-report cite` prints for a machine, a bundle and a folder without either."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpu_report.bundles.packing import pack
+from gpu_report.bundles.unpacking import unpack
+from gpu_report.cli import main
+from tests.factories import CONFIG, make_study
+from tests.machine_results import write_results
+
+H100, CPU = "h100-80gb-x1-xeon-16c", "xeon-2c"
+SLUGS = [variant.slug for variant in make_study().variants[:2]]
+REBUILD = "`snakemake --cores 4 report/gpu_report.pdf"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that measured nothing, and is where the commands run."""
+    (tmp_path / "config").mkdir()
+    shutil.copy(CONFIG, tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def measure(machine: str) -> Path:
+    return write_results(Path("results/machines"), make_study(), machine=machine, variants=SLUGS)
+
+
+def publish(machine: str) -> Path:
+    """The machine's bundle, without what it was packed from."""
+    bundle = Path(f"results/published/{machine}.tar.xz")
+    pack(measure(machine), bundle, machine=machine, study="default", with_traces=False)
+    shutil.rmtree(f"results/machines/{machine}")
+    return bundle
+
+
+def test_the_only_machine_that_measured_here_is_cited_with_the_command_that_rebuilds_its_report(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    publish(H100)
+    measure(CPU)
+
+    assert main(["cite"]) == 0
+
+    software, measured, paragraph = capsys.readouterr().out.split("\n\n")
+    assert software.startswith("@software{gpu-report,")
+    assert measured.startswith(f"@misc{{gpu-report-{CPU},")
+    assert f"On this machine, {REBUILD}` rebuilds" in paragraph
+    assert "10 fresh processes" in paragraph
+    assert "on disk" in paragraph
+
+
+@pytest.mark.parametrize("named", ["id", "path"])
+def test_a_bundle_is_cited_by_its_checksum_and_rebuilt_by_the_study_beside_it(
+    named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = publish(H100)
+    shutil.copy(CONFIG, bundle.with_name("study.yaml"))
+
+    assert main(["cite", {"id": H100, "path": str(bundle)}[named]]) == 0
+
+    text = capsys.readouterr().out
+    assert f"SHA-256 {hashlib.sha256(bundle.read_bytes()).hexdigest()}" in text
+    options = f"--configfile results/published/study.yaml --config 'machines=[{H100}]'"
+    assert f"{REBUILD} {options}`" in text
+    assert "as a bundle" in text
+
+
+def test_a_machine_whose_bundle_was_imported_and_removed_is_cited_without_a_checksum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bundle = publish(H100)
+    unpack(bundle, Path("results/imported"))
+    bundle.unlink()
+
+    assert main(["cite", H100]) == 0
+    text = capsys.readouterr().out
+    assert "SHA-256" not in text
+    assert f"With the bundle in results/published, {REBUILD} --config" in text
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["cite", *arguments]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert not captured.out
+    return line
+
+
+@pytest.mark.parametrize("arguments", [(), (H100,)])
+def test_a_project_without_measurements_says_how_to_measure(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "measure with: snakemake --cores 4" in refusal(capsys, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [(), ("h200",)])
+def test_without_a_choice_among_several_machines_and_for_an_unknown_one_the_machines_are_named(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(H100)
+    measure(CPU)
+
+    assert f"{H100}, {CPU}" in refusal(capsys, *arguments)
+
+
+def test_a_bundle_of_another_study_asks_for_its_configuration(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bundle = publish(H100)
+    ci = CONFIG.with_name("ci.yaml")
+
+    assert "--configfile" in refusal(capsys, str(bundle), "--configfile", str(ci))
