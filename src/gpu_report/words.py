@@ -372,7 +372,7 @@ def why_no_numbers(row: Row) -> str:
     """What became of a variant that was not measured: where memory ran out what was asked and what
     there was.
 
-    PyTorch's own message stays in the record and in the appendix: it is a paragraph of advice.
+    PyTorch's own message stays in the record and in VARIANTS: it is a paragraph of advice.
     """
     if row["status"] == "oom":
         asked = memory_asked(row)

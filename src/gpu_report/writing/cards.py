@@ -61,6 +61,11 @@ MOST_STEPS: Final = 3
 """Models of which the first page says what to switch on first."""
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
+COVERED: Final = 0.9
+"""Of a mean step, up to which the parts of a median one leave a rest to be named."""
+SLOW_STEPS: Final = "slow steps"
+WAITS_FOR_DATA: Final = 0.5
+"""Of the timed epochs in which the loop waits for its loader, from which on that is next."""
 BUSY: Final = 0.8
 """Of a step, from which on the device does not wait for much."""
 ALWAYS_BUSY: Final = 0.95
@@ -255,9 +260,11 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
         if not {eager["variant"], fastest["variant"]} & categories.keys():
             continue
         for row in [eager] if fastest is eager else [eager, fastest]:
-            parts = categories.get(row["variant"], [])
+            step_ms = 1000 * row["batch_size"] / row["throughput_per_s"]
+            parts = _of_mean_step(categories.get(row["variant"], []), step_ms)
             largest = sorted(parts, key=lambda part: -float(part["share"]))
-            busy = sum(part["share"] for part in parts if part["category"] != IDLE_TIME)
+            idle = (IDLE_TIME, SLOW_STEPS)
+            busy = sum(part["share"] for part in parts if part["category"] not in idle)
             shows_idle = busy > 0 and row["device"] != "cpu"
             settings = _settings(row, eager)
             cards.append(
@@ -270,12 +277,8 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
                         for part in largest[:MOST_CATEGORIES]
                         if part["share"] >= LEAST_SHARE
                     ),
-                    "left": _next(
-                        busy, advice.get(row["variant"], []), open_rules.get(row["variant"], [])
-                    )
-                    if parts
-                    else "",
-                    "step_ms": sum(part["ms_per_step"] for part in parts) or row["step_time_ms"],
+                    "left": _next(row, busy, advice, open_rules) if parts else "",
+                    "step_ms": step_ms,
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy if shows_idle else math.nan,
                     "at_most": 1 / busy if shows_idle else math.nan,
@@ -286,25 +289,50 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
     return cards
 
 
+def _of_mean_step(parts: Sequence[Row], step_ms: float) -> Sequence[Row]:
+    """The parts of a median step as shares of the mean one, which is longer where a few steps
+    wait; the rest is a part of its own.
+    """
+    covered = sum(part["ms_per_step"] for part in parts) / step_ms
+    if not parts or covered > COVERED:
+        return parts
+    scaled = [{**part, "share": covered * part["share"]} for part in parts]
+    return [*scaled, {"category": SLOW_STEPS, "share": 1 - covered}]
+
+
 def limit_notes(cards: Sequence[Row]) -> list[str]:
-    """What the columns of LIMIT_CARDS mean that these rows fill."""
+    """What the columns of LIMIT_CARDS mean that these rows fill, and the part that is none of a
+    trace.
+    """
     meanings = [
         meaning
         for name, meaning in _MEANINGS.items()
         if any(math.isfinite(card[name]) for card in cards)
     ]
+    if any(SLOW_STEPS in card["parts"] for card in cards):
+        meanings.append(
+            f"{SLOW_STEPS}: what a mean step takes beyond a median one, "
+            "as for an epoch's first batch"
+        )
     return [f"{capitalized('; '.join(meanings))}."] if meanings else []
 
 
-def _next(busy: float, advice: Sequence[Row], unanswered: Sequence[Row]) -> str:
-    """What to try by the most severe advice of the trace, where the trace shows what comes first:
-    why the device waits, if it does.
+def _next(
+    row: Row,
+    busy: float,
+    advice: Mapping[str, Sequence[Row]],
+    unanswered: Mapping[str, Sequence[Row]],
+) -> str:
+    """What to try: to load data faster where the loop mostly waits for them, else by the most
+    severe advice of the trace, where it shows what comes first: why the device waits, if it does.
     """
-    rules = [str(row["rule"]) for row in advice]
+    if row["data_wait_share"] >= WAITS_FOR_DATA:
+        return NEXT["data loader"]
+    rules = [str(each["rule"]) for each in advice.get(row["variant"], [])]
+    unknown = {each["rule"] for each in unanswered.get(row["variant"], [])}
     rules = [rule for rule in rules if rule != "accelerator busy"] or rules  # it names no cause
-    hidden = WAITING & {row["rule"] for row in unanswered}
-    if busy < BUSY and hidden and not WAITING & {*rules[:1]}:
+    if busy < BUSY and WAITING & unknown and not WAITING & {*rules[:1]}:
         return "find out what it waits for"
     if not rules:
-        return "not known" if unanswered and busy < ALWAYS_BUSY else "faster kernels"
+        return "not known" if unknown and busy < ALWAYS_BUSY else "faster kernels"
     return NEXT.get(rules[0], rules[0])

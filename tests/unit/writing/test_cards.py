@@ -6,7 +6,14 @@ import pandas as pd
 import pytest
 
 from gpu_report.tables.bundle import Tables
-from gpu_report.writing.cards import chain_notes, chains, first_steps, in_one_line, limit_cards
+from gpu_report.writing.cards import (
+    chain_notes,
+    chains,
+    first_steps,
+    in_one_line,
+    limit_cards,
+    limit_notes,
+)
 from tests.factories import with_tables
 from tests.unit.answers.editing import Edit, base, edited, figure
 
@@ -117,22 +124,33 @@ def test_a_machine_without_a_gpu_has_the_throughput_of_each_model() -> None:
     assert all(math.isnan(row["cpu"]) and row["eager"] > 0 for row in rows)
 
 
-def test_a_card_has_what_a_step_consists_of_and_what_idle_time_allows_at_most() -> None:
+@pytest.mark.parametrize(
+    ("step_ms", "busy", "parts"),
+    [
+        (20.0, 0.8, "convolution 50 %, optimizer 30 %, idle 20 %"),
+        (10.0, 0.4, "slow steps 50 %, convolution 25 %, optimizer 15 %"),
+    ],
+    ids=["as long as a mean step", "half of a mean step"],
+)
+def test_a_card_has_what_a_mean_step_consists_of_and_what_idle_time_allows_at_most(
+    step_ms: float, busy: float, parts: str
+) -> None:
     tables = studied()
     kept = tables.step_categories["variant"] != FAST
-    parts = {"convolution": 0.5, "optimizer": 0.3, "idle": 0.2}
     template = tables.step_categories.iloc[0].to_dict() | {"variant": FAST}
     rows = [
-        {**template, "category": name, "share": share, "ms_per_step": 10 * share}
-        for name, share in parts.items()
+        {**template, "category": name, "share": share, "ms_per_step": step_ms * share}
+        for name, share in {"convolution": 0.5, "optimizer": 0.3, "idle": 0.2}.items()
     ]
     changed = pd.concat([tables.step_categories[kept], pd.DataFrame(rows)])
 
     cards = limit_cards(with_tables(tables, step_categories=changed), chains(tables))
     (card,) = [card for card in cards if card["variant"] == FAST]
 
-    assert [card["busy"], card["at_most"]] == pytest.approx([0.8, 1.25])
-    assert card["parts"].replace("\u00a0", " ") == "convolution 50 %, optimizer 30 %, idle 20 %"
+    assert card["step_ms"] == pytest.approx(20.0)
+    assert [card["busy"], card["at_most"]] == pytest.approx([busy, 1 / busy])
+    assert card["parts"].replace("\u00a0", " ") == parts
+    assert any("slow steps" in note for note in limit_notes(cards)) == ("slow" in parts)
 
 
 def test_without_any_trace_there_is_no_card() -> None:
