@@ -411,7 +411,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             key="power",
             header="power",
             meaning="mean power of the GPU",
-            detail="over the timed epochs",
+            detail="over the timed epochs: its energy over their time, or the mean of the "
+            "driver's readings where that is not known",
             unit="W",
             show=partial(quantity, unit="W"),
             is_of_process=True,

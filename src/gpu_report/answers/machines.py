@@ -2,6 +2,7 @@
 differs between them.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
@@ -12,6 +13,7 @@ from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.phrases import evidence, factor_alone, how_many, times
 from gpu_report.answers.scope import key_of
 from gpu_report.glossary import Row, capitalized, machine_words
+from gpu_report.printing.number_format import counted
 from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.tables.variants import COMPARISON
 from gpu_report.words import device_in_words, listed
@@ -85,14 +87,16 @@ def _faster(machine: str, reference: str, rows: Sequence[Row]) -> Finding:
 
 def _by_limit(rows: Sequence[Row]) -> str:
     """The ratios where the GPUs of both machines limit a step, and where one of them waits."""
-    on_gpu = [row["ratio"] for row in rows if row["busy_share"] >= BUSY]
-    on_host = [row["ratio"] for row in rows if row["busy_share"] <= WAITING]
+    known = [row for row in rows if math.isfinite(row["ratio"])]
+    on_gpu = [row["ratio"] for row in known if row["busy_share"] >= BUSY]
+    on_host = [row["ratio"] for row in known if row["busy_share"] <= WAITING]
     found = {
-        f"that keep both GPUs busy for at least {100 * BUSY:g} % of a step": on_gpu,
-        f"in which one of them is busy for at most {100 * WAITING:g} %": on_host,
+        f"with both GPUs busy for at least {100 * BUSY:g} % of a step": on_gpu,
+        f"with one of them busy for at most {100 * WAITING:g} %": on_host,
     }
     return "".join(
-        f"a median of {factor_alone(median(ratios))} in the {len(ratios)} configurations {words}; "
+        f"a median of {factor_alone(median(ratios))} ({factor_alone(min(ratios))} to "
+        f"{factor_alone(max(ratios))}) in {counted(len(ratios), 'configuration')} {words}; "
         for words, ratios in found.items()
         if ratios
     )

@@ -18,7 +18,7 @@ from gpu_report.bundles.shown_machines import (
 )
 from gpu_report.bundles.unpacking import read_manifest, records_in, results_at
 from gpu_report.bundles.unpacking import unpack as unpack_results
-from gpu_report.commands.results_folder import REPORT
+from gpu_report.commands.results_folder import REPORT, ResultsFolder
 from gpu_report.errors import BundleError, ConfigError, GpuReportError, RecordError, ReportError
 from gpu_report.printing.number_format import size
 from gpu_report.printing.terminal import new_console, say
@@ -73,17 +73,23 @@ def cite(arguments: Namespace) -> None:
     from gpu_report.writing.citation import artifact_paragraph, measurements_entry, software_entry
 
     source = _results_to_cite(arguments.results)
-    is_here, bundle = source.parent == MACHINES, source if source.is_file() else None
+    bundle = source if source.is_file() else None
     beside = source.with_name("study.yaml")  # the published machines measured an earlier form of it
     configfile = arguments.configfile or (beside if beside.exists() else DEFAULT_CONFIGFILE)
     config = read_config(configfile)
-    if bundle and (packed_for := read_manifest(bundle).study) != config.get("name"):
-        raise ConfigError(
-            f"{bundle} is of the study {packed_for!r}, which {configfile} is not; name its "
-            "configuration with --configfile"
-        )
     with results_at(source) as folder:
-        records = list(records_in(folder).values())
+        is_here, study_file = folder.resolve().parent == MACHINES.resolve(), folder / "study.json"
+        study = ResultsFolder.of(study_file).study if study_file.exists() else None
+        measured_for = read_manifest(bundle).study if bundle else study.name if study else ""
+        if measured_for not in ("", config.get("name")):
+            raise ConfigError(
+                f"{source} is of the study {measured_for!r}, which {configfile} is not; name its "
+                "configuration with --configfile"
+            )
+        asked = {variant.slug for variant in study.variants} if study else None
+        records = [
+            record for slug, record in records_in(folder).items() if asked is None or slug in asked
+        ]
         taken = size(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
     options = [
         *([f"--configfile {shlex.quote(str(configfile))}"] * (configfile != DEFAULT_CONFIGFILE)),

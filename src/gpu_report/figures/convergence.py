@@ -81,7 +81,7 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         block = math.ceil(len(spread) / _MOST_POINTS)
         spread = spread.groupby(spread.index // max(block, 1) * max(block, 1)).mean()
         look = {**style.device_look(device, devices), **_layer(position, len(group))}
-        if len(spread) > 12:
+        if len(spread) > 12:  # more markers hide the line
             look["marker"] = ""
         axes.fill_between(
             spread.index,

@@ -41,7 +41,7 @@ def draw_all(
     Raises:
         ReportError: a process ended early, for instance for lack of memory.
     """
-    processes = min(processes or core_count(), 8)
+    processes = min(processes or core_count(), 8)  # more cost more than they bring
 
     def task(position: int) -> bytes:
         return figure_bytes(drawings[position](), file_format)

@@ -357,7 +357,7 @@ def whole_model(training: Training) -> AbstractContextManager[None]:
     return nullcontext() if training.pipeline is None else training.pipeline.whole_model()
 
 
-@torch.no_grad()
+@torch.no_grad()  # FP8 tensors of torchao cannot compute in inference mode
 def evaluate(training: Training) -> tuple[float | None, float | None]:
     """Mean loss and quality over the held-out samples; None where the workload has no samples, or
     no metric.

@@ -200,6 +200,6 @@ def _describe(problem: Any) -> str:
 def _dotted(parts: Iterable[str | int]) -> str:
     text = ""
     for part in parts:
-        key = str(part)[:100]
+        key = str(part)[:100]  # a longer one is no key that a person wrote
         text += f"[{part}]" if isinstance(part, int) else f".{key}" if text else key
     return text

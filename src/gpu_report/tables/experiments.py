@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from gpu_report.errors import RecordError
 from gpu_report.glossary import Row, field_words
-from gpu_report.records.record import Record
+from gpu_report.records.record import Record, timed_step_ms
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.study import Experiment, Prices
@@ -226,13 +226,10 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
     """
     if reference is None or not (speedup.low > 1 and speedup.p < SIGNIFICANCE):
         return math.nan
-    samples, both = record.as_variant().batch_size, (record, reference)
-    step_s, reference_step_s = (
-        samples / summarise(values_of(one, "throughput_per_s")).value for one in both
-    )
-    saved_s = reference_step_s - step_s
+    step_ms, reference_step_ms = (timed_step_ms(one.repetitions) for one in (record, reference))
+    saved_s = (reference_step_ms - step_ms) / 1000
     longer_s = preparation_cold_s(record) - preparation_cold_s(reference)
-    return math.ceil(longer_s / saved_s) if longer_s > 0 else math.nan
+    return math.ceil(longer_s / saved_s) if longer_s > 0 and saved_s > 0 else math.nan
 
 
 def _groups(experiment: Experiment) -> dict[Variant, _Fields]:

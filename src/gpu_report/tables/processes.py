@@ -216,6 +216,7 @@ def _epoch_time_s(repetition: Repetition, record: Record) -> float:
     )
 
 
+_mean_reading_w = _of_samples(lambda telemetry: telemetry.power_w, statistics.fmean)
 _FIGURES: Final[Mapping[str, Callable[[Repetition, Record], float | None]]] = {
     "step_time_ms": lambda repetition, _: statistics.median(
         chain.from_iterable(epoch.step_times_ms for epoch in repetition.timed_epochs)
@@ -249,7 +250,11 @@ _FIGURES: Final[Mapping[str, Callable[[Repetition, Record], float | None]]] = {
     "utilisation_percent": _of_samples(
         lambda telemetry: telemetry.utilisation_percent, statistics.fmean
     ),
-    "power_w": _of_samples(lambda telemetry: telemetry.power_w, statistics.fmean),
+    "power_w": lambda repetition, record: (
+        telemetry.energy_j / sum(epoch.wall_time_s for epoch in repetition.timed_epochs)
+        if (telemetry := repetition.telemetry) and telemetry.energy_j is not None
+        else _mean_reading_w(repetition, record)
+    ),
     "sm_clock_mhz": _of_samples(lambda telemetry: telemetry.sm_clock_mhz, statistics.median),
     "temperature_c": _of_samples(lambda telemetry: telemetry.temperature_c, max),
     "energy_per_sample_j": lambda repetition, _: (

@@ -407,7 +407,7 @@ COMPARISON: Final = Table(
         number(
             "busy_share",
             "1",
-            "Share of a profiled step in which the GPU had work, on the machine where it is less; "
+            "Share of a timed step in which the GPU had work, on the machine where it is less; "
             "empty without a reliable trace of both.",
         ),
         text(

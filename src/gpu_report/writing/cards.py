@@ -30,7 +30,7 @@ from gpu_report.tables.bundle import (
     rows_of,
 )
 from gpu_report.tables.traces import IDLE_TIME
-from gpu_report.words import configuration_in_words, model_words
+from gpu_report.words import configuration_in_words, model_cell
 from gpu_report.writing.table import Text, metric
 
 CHAIN: Final = (
@@ -51,7 +51,7 @@ LIMIT_CARDS: Final = (
     Text("try next", "left", width=0.16, longest=200),
     metric("step_ms", "step", "ms"),
     metric("busy", "busy", "share"),
-    metric("at_most", "at most", "ratio"),
+    metric("at_most", "if never idle", "ratio"),
     metric("mfu", "MFU", "share"),
     metric("of_peak", "of measured peak", "share"),
     metric("preparation_cold_s", "to start, s", "number"),
@@ -61,9 +61,9 @@ MOST_STEPS: Final = 3
 """Models of which the first page says what to switch on first."""
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
-COVERED: Final = 0.9
-"""Of a mean step, up to which the parts of a median one leave a rest to be named."""
-SLOW_STEPS: Final = "slow steps"
+LEAST_REST: Final = 0.1
+"""Of a mean step, from which on what a median one leaves is named."""
+WAIT_FOR_DATA: Final = "waiting for data"
 WAITS_FOR_DATA: Final = 0.5
 """Of the timed epochs in which the loop waits for its loader, from which on that is next."""
 BUSY: Final = 0.8
@@ -74,7 +74,7 @@ WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "
 """Advice about what the device waits for."""
 _MEANINGS: Final[Mapping[str, str]] = {
     "busy": "busy: with work on the GPU",
-    "at_most": "at most: without idle time",
+    "at_most": "if never idle: how much faster with all else the same",
     "mfu": "MFU: operations over the data sheet's peak",
     "of_peak": "of measured peak: over that of matrix products here",
     "preparation_cold_s": "to start: compiling and capturing",
@@ -84,9 +84,9 @@ _TIED: Final = "\u00a0"
 
 NEXT: Final[Mapping[str, str]] = {
     "accelerator busy": "keep it busy",
-    "launch-bound": "launch less often",
-    "short kernels": "fuse kernels",
-    "tensor cores": "use tensor cores",
+    "launch-bound": "launch less often (CUDA graphs)",
+    "short kernels": "fuse kernels (torch.compile)",
+    "tensor cores": "use tensor cores (bf16)",
     "data loader": "load data faster",
     "pageable copies": "pin memory",
     "synchronising calls": "synchronize less often",
@@ -101,9 +101,9 @@ def chains(tables: Tables) -> list[Row]:
 
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `on_all` is the fastest on
-    the most devices, which has the `all_settings`; `pair` has the rows of the eager baseline and of
-    the fastest. A model without an eager baseline has its fastest on the fewest devices alone,
-    custom training loops have no row.
+    the most devices, which has the `all_settings` and whose row is `several`; `pair` has the rows
+    of the eager baseline and of the fastest. A model without an eager baseline has its fastest on
+    the fewest devices alone, custom training loops have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -133,7 +133,7 @@ def chains(tables: Tables) -> list[Row]:
             row
             for row in variants.values()
             if all(row[field] == fastest[field] for field in ("workload", "size"))
-            and row["devices"] > fastest["devices"]
+            and row["devices"] > 1
             and row["status"] == "ok"
             and row["device"] != "cpu"
             and not is_bound(row["options"])
@@ -141,18 +141,22 @@ def chains(tables: Tables) -> list[Row]:
         on_all = max(
             shared, key=lambda row: (row["devices"], float(row["throughput_per_s"])), default=None
         )
-        is_eager = eager["optimization"] == NO_OPTIONS
+        is_eager = eager["optimization"] == NO_OPTIONS and eager["devices"] == 1
+        has_faster = fastest["devices"] == 1 and not (fastest is eager and is_eager)
         fastest_cpu = max(on_cpu, key=lambda row: float(row["throughput_per_s"]), default=None)
         rows.append(
             {
-                "model": model_words(eager),
-                "needs": _settings(fastest, eager if is_eager else None),
+                "model": model_cell(eager),
+                "needs": _settings(fastest, eager if is_eager else None)
+                if has_faster
+                else "only eager" * is_eager,
                 "pair": (eager, fastest),
+                "several": on_all,
                 **_rates("cpu", cpu),
                 "gpu_over_cpu": _factor(tables, eager, cpu),
                 **_rates("eager", eager if is_eager else None),
                 "fastest_over_eager": _factor(tables, fastest, eager),
-                **_rates("fastest", None if fastest is eager and is_eager else fastest),
+                **_rates("fastest", fastest if has_faster else None),
                 "fastest_over_cpu": math.nan if fastest is eager else _factor(tables, fastest, cpu),
                 "over_fastest_cpu": math.nan
                 if fastest_cpu is cpu
@@ -198,7 +202,7 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
     tokens = [
         f"{row['model']} {eager} and {fastest}"
         for row in rows
-        if math.isfinite(row["pair"][0][TOKENS.column])
+        if math.isfinite(row["fastest_over_eager"]) and math.isfinite(row["pair"][0][TOKENS.column])
         for eager, fastest in [[TOKENS.quantity(one).plain(interval=False) for one in row["pair"]]]
     ]
     whole = any(math.isfinite(row["fastest_over_cpu"]) for row in rows)
@@ -225,13 +229,12 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
         if fastest is eager or eager["optimization"] != NO_OPTIONS:
             continue
         step = greatest_step(tables, eager, fastest)
-        together = METRICS["speedup"].show(chain["fastest_over_eager"]).plain()
+        total = gain_over(tables, fastest, eager)
+        together = METRICS["speedup"].show(total.value, low=total.low, high=total.high).plain()
         shown = METRICS["speedup"].quantity(step).plain() if step else together
         is_all = step is None or step["variant"] == fastest["variant"]
-        rest = "" if is_all else f"; with the rest {together}"
-        sentences.append(
-            f"{capitalized(chain['model'])}: {_settings(step or fastest, eager)}, {shown}{rest}."
-        )
+        rest = "" if is_all else f" alone; with all options {together}"
+        sentences.append(f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}.")
     return sentences[:MOST_STEPS]
 
 
@@ -257,21 +260,22 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
     cards: list[Row] = []
     for chain in rows:
         eager, fastest = chain["pair"]
-        if not {eager["variant"], fastest["variant"]} & categories.keys():
+        members = [row for row in (eager, fastest, chain["several"]) if row]
+        members = [*{row["variant"]: row for row in members}.values()]
+        if not {row["variant"] for row in members} & categories.keys():
             continue
-        for row in [eager] if fastest is eager else [eager, fastest]:
+        for row in members:
             step_ms = 1000 * row["batch_size"] / row["throughput_per_s"]
-            parts = _of_mean_step(categories.get(row["variant"], []), step_ms)
+            parts = _of_mean_step(row, categories.get(row["variant"], []), step_ms)
             largest = sorted(parts, key=lambda part: -float(part["share"]))
-            idle = (IDLE_TIME, SLOW_STEPS)
+            idle = (IDLE_TIME, WAIT_FOR_DATA)
             busy = sum(part["share"] for part in parts if part["category"] not in idle)
             shows_idle = busy > 0 and row["device"] != "cpu"
-            settings = _settings(row, eager)
             cards.append(
                 {
                     "variant": row["variant"],
                     "model": chain["model"],
-                    "is": f"fastest: {settings}" if settings else f"eager, {row['precision']}",
+                    "is": _member(row, eager),
                     "parts": ", ".join(
                         f"{american(part['category'])} {count(100 * part['share']).plain()}{_TIED}%"
                         for part in largest[:MOST_CATEGORIES]
@@ -289,32 +293,34 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
     return cards
 
 
-def _of_mean_step(parts: Sequence[Row], step_ms: float) -> Sequence[Row]:
-    """The parts of a median step as shares of the mean one, which is longer where a few steps
-    wait; the rest is a part of its own.
+def _member(row: Row, eager: Row) -> str:
+    if row["devices"] > 1 or (row["optimization"] != NO_OPTIONS and row is eager):
+        return configuration_in_words(row)
+    if row is eager:
+        return f"eager, {configuration_in_words(row)}"
+    return f"fastest: {_settings(row, eager)}"
+
+
+def _of_mean_step(row: Row, parts: Sequence[Row], step_ms: float) -> Sequence[Row]:
+    """The parts of a median step as shares of the mean one, where that is longer because a few
+    steps wait for data: the rest is that wait.
     """
-    covered = sum(part["ms_per_step"] for part in parts) / step_ms
-    if not parts or covered > COVERED:
+    rest = 1 - sum(part["ms_per_step"] for part in parts) / step_ms
+    if not parts or rest < LEAST_REST or row["data_wait_share"] < rest / 2:
         return parts
-    scaled = [{**part, "share": covered * part["share"]} for part in parts]
-    return [*scaled, {"category": SLOW_STEPS, "share": 1 - covered}]
+    scaled = [{**part, "share": (1 - rest) * part["share"]} for part in parts]
+    return [*scaled, {"category": WAIT_FOR_DATA, "share": rest}]
 
 
 def limit_notes(cards: Sequence[Row]) -> list[str]:
-    """What the columns of LIMIT_CARDS mean that these rows fill, and the part that is none of a
-    trace.
-    """
+    """What the columns of LIMIT_CARDS mean that these rows fill."""
     meanings = [
         meaning
         for name, meaning in _MEANINGS.items()
         if any(math.isfinite(card[name]) for card in cards)
     ]
-    if any(SLOW_STEPS in card["parts"] for card in cards):
-        meanings.append(
-            f"{SLOW_STEPS}: what a mean step takes beyond a median one, "
-            "as for an epoch's first batch"
-        )
-    return [f"{capitalized('; '.join(meanings))}."] if meanings else []
+    meanings.append("–: none, or not measured")
+    return [f"{capitalized('; '.join(meanings))}."]
 
 
 def _next(
@@ -334,5 +340,5 @@ def _next(
     if busy < BUSY and WAITING & unknown and not WAITING & {*rules[:1]}:
         return "find out what it waits for"
     if not rules:
-        return "not known" if unknown and busy < ALWAYS_BUSY else "faster kernels"
+        return "not known" if unknown and busy < ALWAYS_BUSY else "faster kernels only"
     return NEXT.get(rules[0], rules[0])

@@ -89,12 +89,12 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
         each.build_time_s + each.preparation_time_s + each.training_wall_s for each in processes
     )
     measuring_s = [record.provenance.measuring_s for record in records]
+    measuring = quantity(sum(filter(None, measuring_s)) / 3600)
     hours = (
         f"Building, compiling and training took {quantity(processes_s / 3600).plain()} hours of "
         "wall time; starting the processes and profiling was not measured."
         if None in measuring_s
-        else f"Measuring took {quantity(sum(filter(None, measuring_s)) / 3600).plain()} hours of "
-        "wall time."
+        else f"Measuring them took {measuring.plain()} hours of wall time."
     )
     energies_j = [
         each.telemetry.energy_j

@@ -92,7 +92,8 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
     ]
     fastest = [
         f"{model_cell(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "
-        f"GPUs ({execution_in_words(row)}, "
+        f"GPUs ({METRICS['weak_efficiency'].quantity(row).plain(interval=False)} of "
+        f"{row['devices']}×, {execution_in_words(row)}, "
         f"{SHOWN['throughput'].quantity(row).plain(interval=False)})"
         for row in best_of_each(shared, "throughput_per_s", "workload", "size")
     ]
@@ -367,10 +368,8 @@ class MachineResults:
         numbers, or a mark.
         """
         marked = ", ".join(f"{mark} ({number})" for mark, number in self.flagged.items() if number)
-        not_measured = f"{_of(self.unmeasured, self.variants).capitalize()} could not be measured."
         with_marks = f"Quality flags, by number of configurations: {marked}."
         return [
-            *([not_measured] if self.unmeasured else []),
             *_versions(self.measured),
             *_processes(self.measured),
             *([with_marks] if marked else []),

@@ -123,6 +123,8 @@ _JOINING: Final = frozenset(("-", ",", "'"))
 _BREAK_AFTER: Final = frozenset("_:<>(),.;/\\-=+*&|[]{}#%~@$' ")
 _LONGEST_UNBROKEN_RUN: Final = 12
 _LONGEST_WORD: Final = 24
+_SHORTEST_WORD: Final = 3
+"""Letters before the last one of a word that a capital after it ends."""
 _HEXADECIMAL: Final = frozenset("0123456789ABCDEFabcdef")
 _THIN_SPACE: Final = "\u202f"
 _UNBREAKABLE: Final = {"\u00a0": "~", "\u2009": r"\,", _THIN_SPACE: r"\,"}
@@ -222,7 +224,9 @@ def _breakable(text: str) -> str:
     run = 0
     for character, after in pairwise(f"{text} "):
         pieces.append(_escape_character(character) + _apart(character, after))
-        ends = character in _BREAK_AFTER or _is_spelt_out(character)
+        # As in DataParallel, but not in GiB.
+        ends_word = run >= _SHORTEST_WORD and character.islower() and after.isupper()
+        ends = ends_word or character in _BREAK_AFTER or _is_spelt_out(character)
         run = 0 if ends else run + 1
         if character != " " and (ends or run >= _LONGEST_UNBROKEN_RUN):
             pieces.append(r"\gpurepbreak{}")

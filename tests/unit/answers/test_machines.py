@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from gpu_report.answers.finding import Finding
@@ -33,8 +35,16 @@ def comparison(**cells: float | str) -> list[Finding]:
             "0.50 times (0.40 to 0.60), slower in all 26",
         ),
         ({"ratio_low": 0.9}, "too close to call", "the interval includes 1"),
-        ({"busy_share": 0.95}, "yes", "a median of 1.20 times in the 26 configurations that keep"),
-        ({"busy_share": 0.2}, "yes", "a median of 1.20 times in the 26 configurations in which"),
+        (
+            {"busy_share": 0.95},
+            "yes",
+            "of 1.20 times (1.20 times to 1.20 times) in 26 configurations with both",
+        ),
+        (
+            {"busy_share": 0.2},
+            "yes",
+            "of 1.20 times (1.20 times to 1.20 times) in 26 configurations with one",
+        ),
         ({"marks": "other protocol"}, "too close to call", "another protocol"),
         ({"differences": "PyTorch 2.11.0 and 2.15.0"}, "yes", "PyTorch 2.11.0 and 2.15.0"),
     ],
@@ -59,3 +69,13 @@ def test_a_machine_that_is_slower_in_one_configuration_is_not_faster_in_every_on
 
     assert found.verdict == "no"
     assert "slower in 1 of " in found.statement
+
+
+def test_a_configuration_without_a_ratio_counts_in_no_median() -> None:
+    frame = make_comparison(("here", "there"))
+    frame["busy_share"] = 0.95
+    frame.loc[frame.index[0], ["ratio", "ratio_low", "ratio_high"]] = math.nan
+
+    (found,) = derive_comparison(frame)
+
+    assert f"in {len(frame) - 1} configurations with both" in found.statement

@@ -115,3 +115,12 @@ def test_a_bundle_of_another_study_asks_for_its_configuration(
     ci = CONFIG.with_name("ci.yaml")
 
     assert "--configfile" in refusal(capsys, str(bundle), "--configfile", str(ci))
+
+
+def test_a_machine_named_by_its_path_is_the_one_that_measured_here(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = measure(CPU).resolve()
+
+    assert main(["cite", str(folder)]) == 0
+    assert "On this machine" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 said.
 """
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -90,3 +91,20 @@ def test_doubts_about_the_reference_are_doubts_about_the_ratio() -> None:
     row = compare(first=[make_record(SLUG, noise=0.3)], second=[make_record(SLUG)]).iloc[0]
 
     assert row["marks"] == "high variance"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "share"),
+    [({SLUG: 0.95}, {SLUG: 0.2}, 0.2), ({SLUG: 0.2}, {SLUG: 0.95}, 0.2), ({SLUG: 0.95}, {}, None)],
+    ids=["the other waits", "the reference waits", "one has no trace"],
+)
+def test_a_configuration_is_as_busy_as_on_the_machine_that_waits_more(
+    first: dict[str, float], second: dict[str, float], share: float | None
+) -> None:
+    records = {machine: [make_record(SLUG)] for machine in ("first", "second")}
+    shares = {"first": first, "second": second}
+
+    table = tabulate_comparison(records, today=TODAY, busy_shares=shares)
+
+    expected = math.nan if share is None else share
+    assert table["busy_share"].tolist() == pytest.approx([expected], nan_ok=True)

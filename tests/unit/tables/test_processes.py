@@ -120,7 +120,7 @@ def with_loss_scales(*processes: list[float]) -> Record:
     ("metric", "telemetry", "value"),
     [
         ("utilisation_percent", {"utilisation_percent": [50.0, 100.0, 60.0, 70.0] * 5}, 70.0),
-        ("power_w", {"power_w": [100.0, 400.0] * 10}, 250.0),
+        ("power_w", {"power_w": [100.0, 400.0] * 10, "energy_j": None}, 250.0),
         ("sm_clock_mhz", {"sm_clock_mhz": [1980.0, 300.0, 1755.0, 1755.0] * 5}, 1755.0),
         ("temperature_c", {"temperature_c": [40.0, 62.0, 55.0, 41.0] * 5}, 62.0),
         ("energy_per_sample_j", {"energy_j": 8192.0}, 2.0),
@@ -132,6 +132,16 @@ def test_a_figure_of_the_driver_is_taken_as_defined(
     record = make_record(ON_GPU, processes=1, telemetry=telemetry)
 
     assert process_values(record)[metric] == [pytest.approx(value)]
+
+
+def test_power_is_the_energy_over_its_time_where_that_is_known() -> None:
+    record = make_record(
+        ON_GPU, processes=1, throughput_per_s=100.0, telemetry={"energy_j": 8192.0}
+    )
+
+    values = process_values(record)
+
+    assert values["power_w"][0] == pytest.approx(100.0 * values["energy_per_sample_j"][0])
 
 
 def test_compile_time_is_distinguished_by_whether_the_compilers_cache_was_filled() -> None:

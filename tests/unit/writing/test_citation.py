@@ -79,7 +79,7 @@ def test_keys_have_small_letters_digits_hyphens_and_underscores() -> None:
 def test_the_hours_are_those_of_measuring_where_every_record_has_them() -> None:
     records = [changed(make_record(slug), measuring_s=1800.0) for slug in SLUGS]
 
-    assert "Measuring took 1.00 hours of wall time." in paragraph(records)
+    assert "Measuring them took 1.00 hours of wall time." in paragraph(records)
 
 
 def test_the_hours_are_those_of_the_processes_where_a_record_says_no_more() -> None:

@@ -93,6 +93,8 @@ def test_a_name_without_blanks_may_be_broken_after_every_mark_and_every_ten_lett
     assert str(breakable("9\N{NO-BREAK SPACE}%")) == r"9~\%\gpurepbreak{}"
     assert str(breakable("ab::cd")) == r"ab:\gpurepbreak{}:\gpurepbreak{}cd"
     assert str(breakable("a--b")) == r"a-\mbox{}\gpurepbreak{}-\gpurepbreak{}b"
+    assert str(breakable("DataParallel")) == r"Data\gpurepbreak{}Parallel"
+    assert str(breakable("GiB")) == "GiB"
     assert str(breakable("k" * 25)).count(r"\gpurepbreak{}") == 2
 
 

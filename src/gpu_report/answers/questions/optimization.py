@@ -46,8 +46,8 @@ from gpu_report.tables.marks import marks_in
 from gpu_report.words import device_in_words, listed, optimization_in_words, part_words
 
 MOST_ERROR: Final = 1e-5
-_TABLE: Final = "own_loops"
-_OPTIMIZATION: Final = OWN_LOOPS + "optimization"
+_LOOPS_TABLE: Final = "own_loops"
+_LOOPS: Final = OWN_LOOPS + "optimization"
 _FUSED: Final = (("fusedstep", "separate"), ("openmp", "none"), ("compile", "none"))
 """Loops that read each point once in an iteration, with what they fuse; the first pair that was
 measured is compared.
@@ -237,7 +237,7 @@ def _saves(group: Group) -> Answer:
     )
 
 
-@question("Which loop trains fastest?", _OPTIMIZATION)
+@question("Which loop trains fastest?", _LOOPS)
 def best(scope: Scope) -> Iterator[Answer]:
     """Another loop is faster if the whole interval of its speedup over the baseline is above 1, and
     the difference is significant among the experiment's comparisons (Holm). On a tie the loop with
@@ -247,12 +247,12 @@ def best(scope: Scope) -> Iterator[Answer]:
         yield replace(answer, advice="")  # a reader's workload does not have these loops
 
 
-@question("Is a fused iteration faster?", _OPTIMIZATION)
+@question("Is a fused iteration faster?", _LOOPS)
 def fusion(scope: Scope) -> Iterator[Answer]:
     """It is if the ratio of the throughputs is above 1, intervals included. Only the first pair of
     a fused and a separate loop that was measured is compared.
     """
-    for group in groups_beside(scope, _TABLE):
+    for group in groups_beside(scope, _LOOPS_TABLE):
         rows = {row["options"]: row for row in group.measured if "pass_us" in row}
         pairs = [(rows[fused], rows[apart]) for fused, apart in _FUSED if {fused, apart} <= {*rows}]
         if not pairs:
@@ -280,7 +280,7 @@ def fusion(scope: Scope) -> Iterator[Answer]:
             f"{group.words(fused)} and {shown(apart, 'pass_us', short=True)} with "
             f"{group.words(apart)}, {times(ratio)} the throughput{less_work}.",
             evidence=evidence_of_columns(
-                [fused, apart], {"pass_us": "time of an iteration"}, _TABLE
+                [fused, apart], {"pass_us": "time of an iteration"}, _LOOPS_TABLE
             ),
         )
 
@@ -292,7 +292,7 @@ def _by_workload(scope: Scope) -> Iterator[tuple[list[Row], str, str]]:
         yield rows, rows[0]["workload_title"], key_of(name) if len(by_name) > 1 else ""
 
 
-@question("Do all loops agree with float64?", _OPTIMIZATION)
+@question("Do all loops agree with float64?", _LOOPS)
 def exact(scope: Scope) -> Iterator[Answer]:
     """They do if the parameters and all losses of the last training of every process are within
     1e-5, relative, of the same training in float64. float32 has seven digits; how many of them a
@@ -328,7 +328,7 @@ def exact(scope: Scope) -> Iterator[Answer]:
             statement=f"{title} agrees with float64 in {agreeing}{ending}",
             subject=title,
             evidence=[
-                evidence("relative error against float64", _error_alone(row), _TABLE, row)
+                evidence("relative error against float64", _error_alone(row), _LOOPS_TABLE, row)
                 for row in rows
             ],
             key=key,
@@ -351,7 +351,7 @@ def _error_in_words(row: Row) -> str:
 
 @question(
     "Is the GPU faster than the CPU with the fastest loop of each?",
-    _OPTIMIZATION,
+    _LOOPS,
     OWN_LOOPS + "batch_size",
 )
 def devices(scope: Scope) -> Iterator[Answer]:

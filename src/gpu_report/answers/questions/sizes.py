@@ -240,10 +240,13 @@ def longer(group: Group) -> Answer | None:
     """It does if the longest context has fewer than the shortest, intervals included. Attention
     takes more operations for each token of a longer context; linear layers do not.
     """
+    known = [row for row in group.measured if math.isfinite(row["tokens_per_s"])]
+    # A longer context adds to the position table alone.
+    most = LARGER * min((row["parameters"] for row in known), default=0)
     by_context = {
         round(row["tokens_per_s"] / row["throughput_per_s"]): row
-        for row in group.measured
-        if math.isfinite(row["tokens_per_s"])
+        for row in known
+        if row["parameters"] <= most
     }
     if len(by_context) < 2:
         return None
@@ -261,7 +264,8 @@ def longer(group: Group) -> Answer | None:
         no=f"A longer context does not train fewer tokens per second with {group.title}",
         whether=f"a longer context trains fewer tokens per second with {group.title}",
         measured=f": with {max(by_context)} tokens {shown(long, 'tokens_per_s')}, with "
-        f"{min(by_context)} {shown(short, 'tokens_per_s')}. {capitalized(listed(also))}.",
+        f"{min(by_context)} {shown(short, 'tokens_per_s')}."
+        + (f" {capitalized(listed(also))}." if also else ""),
         evidence=evidence_of(group, {"tokens_per_s": "tokens per second"}, [long, short]),
     )
 

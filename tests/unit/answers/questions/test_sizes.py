@@ -195,13 +195,21 @@ LARGER_LOST = [
 OVERHEAD = "complexity_overhead/cnn_cpu"
 
 
-def contexts(small: float, medium: float, large: float, *, spread: float = 1.0) -> list[Edit]:
-    """Tokens per second of samples of 10, 20 and 40 tokens."""
+def contexts(
+    small: float, medium: float, large: float, *, spread: float = 1.0, parameters: int = 1000
+) -> list[Edit]:
+    """Tokens per second of samples of 10, 20 and 40 tokens; `parameters` are those of the largest,
+    others have 1000.
+    """
     return [
         Edit(
             table="complexity",
             where={"device": "cpu", "size": size},
-            cells={**figure("tokens_per_s", value, spread), "throughput_per_s": value / tokens},
+            cells={
+                **figure("tokens_per_s", value, spread),
+                "throughput_per_s": value / tokens,
+                "parameters": parameters if size == "large" else 1000,
+            },
         )
         for size, value, tokens in [
             ("small", small, 10),
@@ -218,6 +226,8 @@ SIZE_CASES = [
         no=contexts(1000, 1100, 1200),
         unresolved=contexts(1000, 1000, 1000, spread=100),
     ),
+    # A larger model with a longer context says nothing of the context.
+    *cases("complexity_longer/cnn_cpu", no=contexts(1000, 1100, 100, parameters=2000)),
     *cases(
         OVERHEAD,
         yes=step_times(1, 1.2, 20),
