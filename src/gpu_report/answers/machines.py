@@ -91,12 +91,12 @@ def _by_limit(rows: Sequence[Row]) -> str:
     on_gpu = [row["ratio"] for row in known if row["busy_share"] >= BUSY]
     on_host = [row["ratio"] for row in known if row["busy_share"] <= WAITING]
     found = {
-        f"with both GPUs busy for at least {100 * BUSY:g} % of a step": on_gpu,
-        f"with one of them busy for at most {100 * WAITING:g} %": on_host,
+        f"where both GPUs are busy for at least {100 * BUSY:g} % of a step": on_gpu,
+        f"where either GPU is busy for at most {100 * WAITING:g} % of a step": on_host,
     }
     return "".join(
-        f"a median of {factor_alone(median(ratios))} ({factor_alone(min(ratios))} to "
-        f"{factor_alone(max(ratios))}) in {counted(len(ratios), 'configuration')} {words}; "
+        f"a median of {factor_alone(median(ratios))}, from {factor_alone(min(ratios))} to "
+        f"{factor_alone(max(ratios))}, in {counted(len(ratios), 'configuration')} {words}; "
         for words, ratios in found.items()
         if ratios
     )

@@ -83,8 +83,8 @@ def cite(arguments: Namespace) -> None:
         measured_for = read_manifest(bundle).study if bundle else study.name if study else ""
         if measured_for not in ("", config.get("name")):
             raise ConfigError(
-                f"{source} is of the study {measured_for!r}, which {configfile} is not; name its "
-                "configuration with --configfile"
+                f"{source} belongs to the study {measured_for!r}, but {configfile} configures "
+                "another; pass the configuration of that study with --configfile"
             )
         asked = {variant.slug for variant in study.variants} if study else None
         records = [

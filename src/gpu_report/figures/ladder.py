@@ -363,10 +363,10 @@ WATERFALL: Final = VariantFigure(
     name="waterfall",
     title="Where the time of a step goes along the ladder",
     caption=(
-        "Time of a step along each optimization ladder: each row adds an option to those above it "
-        "that it does not replace, and names the part that made most of the difference. "
-        "Colors are the categories of the GPU's work, white is the time in which it had none; a "
-        "hatched bar has no trace that shows them."
+        "Time of a step along each optimization ladder: each row adds an option, keeps those above "
+        "it unless it replaces them, and names the category that changed most. Colors are the "
+        "categories of the GPU's work; white is idle time; a hatched bar has no trace that shows "
+        "the categories."
     ),
     rows=path_rows,
     draw=waterfall_figure,

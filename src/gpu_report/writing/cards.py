@@ -62,10 +62,10 @@ MOST_STEPS: Final = 3
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
 LEAST_REST: Final = 0.1
-"""Of a mean step, from which on what a median one leaves is named."""
+"""Share of the mean step beyond the median step, from which on that rest is named."""
 WAIT_FOR_DATA: Final = "waiting for data"
 WAITS_FOR_DATA: Final = 0.5
-"""Of the timed epochs in which the loop waits for its loader, from which on that is next."""
+"""Share of the timed epochs spent waiting for data, from which on to load it faster is next."""
 BUSY: Final = 0.8
 """Of a step, from which on the device does not wait for much."""
 ALWAYS_BUSY: Final = 0.95
@@ -73,11 +73,11 @@ ALWAYS_BUSY: Final = 0.95
 WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
 """Advice about what the device waits for."""
 _MEANINGS: Final[Mapping[str, str]] = {
-    "busy": "busy: with work on the GPU",
-    "at_most": "if never idle: how much faster with all else the same",
-    "mfu": "MFU: operations over the data sheet's peak",
-    "of_peak": "of measured peak: over that of matrix products here",
-    "preparation_cold_s": "to start: compiling and capturing",
+    "busy": "busy: share of the step with work on the GPU",
+    "at_most": "if never idle: speedup without idle time, all else the same",
+    "mfu": "MFU: operations per second over the data sheet's dense peak",
+    "of_peak": "of measured peak: the same over the peak of matrix products measured here",
+    "preparation_cold_s": "to start: cold-cache compile and capture time",
 }
 _TIED: Final = "\u00a0"
 """A space where no line ends."""
@@ -207,7 +207,11 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
     ]
     whole = any(math.isfinite(row["fastest_over_cpu"]) for row in rows)
     return [
-        *(["GPU over CPU times fastest over eager is fastest over CPU."] if whole else []),
+        *(
+            ["The factors multiply: GPU over CPU × fastest over eager = fastest over CPU."]
+            if whole
+            else []
+        ),
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
         *([f"On all GPUs: {'; '.join(on_all)}."] if on_all else []),
         *([f"Eager and fastest in tokens: {'; '.join(tokens)}."] if tokens else []),
@@ -233,7 +237,7 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
         together = METRICS["speedup"].show(total.value, low=total.low, high=total.high).plain()
         shown = METRICS["speedup"].quantity(step).plain() if step else together
         is_all = step is None or step["variant"] == fastest["variant"]
-        rest = "" if is_all else f" alone; with all options {together}"
+        rest = "" if is_all else f" alone; fastest configuration {together}"
         sentences.append(f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}.")
     return sentences[:MOST_STEPS]
 

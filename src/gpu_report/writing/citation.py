@@ -92,7 +92,7 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
     measuring = quantity(sum(filter(None, measuring_s)) / 3600)
     hours = (
         f"Building, compiling and training took {quantity(processes_s / 3600).plain()} hours of "
-        "wall time; starting the processes and profiling was not measured."
+        "wall time; the time for starting processes and profiling was not measured."
         if None in measuring_s
         else f"Measuring them took {measuring.plain()} hours of wall time."
     )
@@ -103,7 +103,7 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
     ]
     energy = (
         f"The GPU used {scaled(sum(energies_j) / 3600, 'Wh').plain()} in the timed epochs of "
-        f"the {len(energies_j)} processes of which it was measured."
+        f"the {len(energies_j)} processes whose energy was measured."
         if energies_j
         else "The energy was not measured."
     )

@@ -121,9 +121,9 @@ def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, li
         ],
         "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
         "sessions": [
-            "The configurations were measured in different sessions, whose spread is not measured; "
-            "a session ends where the machine is another, was booted, or measured nothing for an "
-            "hour."
+            "The configurations were measured in different sessions, and the spread between "
+            "sessions is not known. A session ends when the machine changes, reboots, or measures "
+            "nothing for more than an hour."
         ]
         if spread is None and len({row["session"] for row in measured}) > 1
         else [],
@@ -154,9 +154,10 @@ def _versions(rows: Sequence[Row]) -> Iterator[str]:
     for version in sorted({int(row["protocol_version"]) for row in rows} - {PROTOCOL_VERSION}):
         measured = [row for row in rows if row["protocol_version"] == version]
         yield (
-            f"Measured by protocol {version} (now {PROTOCOL_VERSION}): {_of(measured, rows)}."
+            f"Measured with protocol version {version} (current: {PROTOCOL_VERSION}): "
+            f"{_of(measured, rows)}."
             if len(measured) < len(rows)
-            else f"Measured by protocol {version} (now {PROTOCOL_VERSION})."
+            else f"Measured with protocol version {version} (current: {PROTOCOL_VERSION})."
         )
 
 

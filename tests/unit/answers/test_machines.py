@@ -38,12 +38,12 @@ def comparison(**cells: float | str) -> list[Finding]:
         (
             {"busy_share": 0.95},
             "yes",
-            "of 1.20 times (1.20 times to 1.20 times) in 26 configurations with both",
+            "of 1.20 times, from 1.20 times to 1.20 times, in 26 configurations where both",
         ),
         (
             {"busy_share": 0.2},
             "yes",
-            "of 1.20 times (1.20 times to 1.20 times) in 26 configurations with one",
+            "of 1.20 times, from 1.20 times to 1.20 times, in 26 configurations where either",
         ),
         ({"marks": "other protocol"}, "too close to call", "another protocol"),
         ({"differences": "PyTorch 2.11.0 and 2.15.0"}, "yes", "PyTorch 2.11.0 and 2.15.0"),
@@ -78,4 +78,4 @@ def test_a_configuration_without_a_ratio_counts_in_no_median() -> None:
 
     (found,) = derive_comparison(frame)
 
-    assert f"in {len(frame) - 1} configurations with both" in found.statement
+    assert f"in {len(frame) - 1} configurations where both" in found.statement

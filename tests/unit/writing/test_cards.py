@@ -88,7 +88,7 @@ def test_what_to_switch_on_first_is_the_step_that_gains_most_alone() -> None:
 
     assert first_steps(tables, chains(tables))[0] == (
         "U-Net 64px: torch.compile, 3.000× (2.990 to 3.010) alone; "
-        "with all options 4.000× (3.990 to 4.010)."
+        "fastest configuration 4.000× (3.990 to 4.010)."
     )
 
 

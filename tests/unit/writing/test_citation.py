@@ -117,7 +117,7 @@ def test_the_energy_says_how_many_processes_it_is_of() -> None:
 
     text = paragraph([with_energy, without])
     assert "in 10 fresh processes" in text
-    assert "of the 5 processes of which it was measured." in text
+    assert "of the 5 processes whose energy was measured." in text
 
 
 def test_a_machine_without_a_gpu_has_no_cuda_in_its_paragraph() -> None:

@@ -79,4 +79,4 @@ def test_sessions_without_a_measured_spread_are_said_and_with_one_they_are_in_th
     of_two = [{**row, "session": 1 + index % 2} for index, row in enumerate(rows)]
 
     assert limits(rows)["sessions"] == limits(of_two, Spread(0.01, 2))["sessions"] == []
-    assert "whose spread is not measured" in limits(of_two)["sessions"][0]
+    assert "the spread between sessions is not known" in limits(of_two)["sessions"][0]

@@ -237,8 +237,9 @@ def overhead(group: Group) -> Answer | None:
 @question("Does a language model train fewer tokens per second in a longer context?", "size")
 @each_group
 def longer(group: Group) -> Answer | None:
-    """It does if the longest context has fewer than the shortest, intervals included. Attention
-    takes more operations for each token of a longer context; linear layers do not.
+    """It does if it trains fewer tokens per second in its longest context than in its shortest,
+    intervals included. Attention takes more operations for each token of a longer context; linear
+    layers do not.
     """
     known = [row for row in group.measured if math.isfinite(row["tokens_per_s"])]
     # A longer context adds to the position table alone.
@@ -260,11 +261,11 @@ def longer(group: Group) -> Answer | None:
         group,
         ratio_of("tokens_per_s")(long, short),
         holds="below",
-        yes=f"A longer context trains fewer tokens per second with {group.title}",
-        no=f"A longer context does not train fewer tokens per second with {group.title}",
-        whether=f"a longer context trains fewer tokens per second with {group.title}",
-        measured=f": with {max(by_context)} tokens {shown(long, 'tokens_per_s')}, with "
-        f"{min(by_context)} {shown(short, 'tokens_per_s')}."
+        yes=f"{group.title} trains fewer tokens per second in a longer context",
+        no=f"{group.title} does not train fewer tokens per second in a longer context",
+        whether=f"{group.title} trains fewer tokens per second in a longer context",
+        measured=f": {shown(long, 'tokens_per_s')} in a context of {max(by_context)} tokens, "
+        f"{shown(short, 'tokens_per_s')} in one of {min(by_context)}."
         + (f" {capitalized(listed(also))}." if also else ""),
         evidence=evidence_of(group, {"tokens_per_s": "tokens per second"}, [long, short]),
     )
