@@ -246,16 +246,23 @@ def in_one_line(row: Row) -> str:
     """A row of CHAIN as text: 'LSTM: CPU 463 samples/s, eager 3700 samples/s 8.00×, ...'."""
     found = {column.column: column.quantity(row) for column in CHAIN if isinstance(column, Metric)}
     texts = {name: number.plain() if number.is_measured else "" for name, number in found.items()}
-    links = [f"CPU {texts['cpu']}"] if texts["cpu"] else []
-    links.append(" ".join(filter(None, ("eager", texts["eager"], texts["gpu_over_cpu"]))))
-    if texts["fastest"]:
-        links.append(f"fastest {texts['fastest']} {texts['fastest_over_eager']}")
+    steps = (
+        ("CPU", "cpu", ""),
+        ("eager", "eager", "gpu_over_cpu"),
+        ("fastest", "fastest", "fastest_over_eager"),
+        ("on all GPUs", "on_all", ""),
+    )
+    links = [
+        " ".join(filter(None, (words, texts[rate], texts.get(factor))))
+        for words, rate, factor in steps
+        if texts[rate]
+    ]
     return f"{row['model']}: {', '.join(links)}"
 
 
 def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
-    """Rows of LIMIT_CARDS for each of these rows of `chains`, the eager baseline and the fastest
-    configuration of a model, where a trace shows a step of either; `model` names it.
+    """Rows of LIMIT_CARDS for each of these rows of `chains`: the eager baseline of a `model`, its
+    fastest configuration, and that on all GPUs, where a trace shows a step of one.
     """
     categories = grouped(rows_of(tables.step_categories), lambda row: row["variant"])
     advice = grouped(rows_of(tables.trace_advice), lambda row: row["variant"])
@@ -264,7 +271,8 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
     cards: list[Row] = []
     for chain in rows:
         eager, fastest = chain["pair"]
-        members = [row for row in (eager, fastest, chain["several"]) if row]
+        members = [row for row in (eager, fastest) if row["devices"] == 1]
+        members += [chain["several"]] if chain["several"] else []
         members = [*{row["variant"]: row for row in members}.values()]
         if not {row["variant"] for row in members} & categories.keys():
             continue
@@ -310,7 +318,7 @@ def _of_mean_step(row: Row, parts: Sequence[Row], step_ms: float) -> Sequence[Ro
     steps wait for data: the rest is that wait.
     """
     rest = 1 - sum(part["ms_per_step"] for part in parts) / step_ms
-    if not parts or rest < LEAST_REST or row["data_wait_share"] < rest / 2:
+    if not parts or rest < LEAST_REST or not row["data_wait_share"] >= rest / 2:
         return parts
     scaled = [{**part, "share": (1 - rest) * part["share"]} for part in parts]
     return [*scaled, {"category": WAIT_FOR_DATA, "share": rest}]

@@ -117,6 +117,33 @@ def test_a_chain_goes_on_to_all_gpus_with_what_they_train_fastest() -> None:
         assert "DistributedDataParallel on 2 devices" in row["all_settings"]
 
 
+def test_a_model_on_several_gpus_alone_has_neither_an_eager_nor_a_fastest_rate() -> None:
+    tables = base(("cpu", "cuda", "cuda:1"))[0]
+    on_one = {
+        variant
+        for frame in tables.experiments.values()
+        for variant, workload, devices in frame[["variant", "workload", "devices"]].values
+        if workload == "unet" and devices == 1
+    }
+    frames = {"variants": tables.variants, **tables.experiments}
+    for variant in on_one:
+        for name, frame in frames.items():
+            if variant in [*frame["variant"]]:
+                edit = Edit(table=name, where={"variant": variant}, cells={"status": "failed"})
+                tables = edited(tables, edit)
+
+    (row,) = [row for row in chains(tables) if row["model"] == "U-Net 64px"]
+
+    assert math.isnan(row["eager"])
+    assert math.isnan(row["fastest"])
+    assert in_one_line(row).startswith("U-Net 64px: on all GPUs ")
+    several = row["several"]["variant"]
+    profiled = tables.step_categories.iloc[:1].assign(variant=several)
+    (card,) = limit_cards(with_tables(tables, step_categories=profiled), [row])
+    assert card["is"].startswith("batch size")
+    assert card["is"].endswith("on 2 devices")
+
+
 def test_a_machine_without_a_gpu_has_the_throughput_of_each_model() -> None:
     rows = chains(base(("cpu",))[0])
 
