@@ -40,7 +40,8 @@ const seen = [field.value, sorted.textContent, document.querySelector("#profiled
 const rows = [...document.querySelectorAll("#configurations-table tbody tr")];
 seen.push(rows.map((row) => row.lastChild.textContent));
 document.querySelector("#configurations-table [type=reset]").click();
-await new Promise((done) => setTimeout(done, 10));
+for (let tries = 0; tries < 100 && location.search.includes("words"); tries++)
+  await new Promise((done) => setTimeout(done, 20));
 return [...seen, location.search];
 """
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
