@@ -23,6 +23,7 @@ MEASURES_ALIKE: Final = (
     frozenset(
         {
             "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
+            "20b34edd0a3b68300bf2481d026ffa8cf56c1a7c523aaf5dcaa00252f1346297",
             "7c40ef47d4df060f1379178fa037e8f31c2226c12da5bb1bdb0bf9c5ea3a0270",
             "01559c8e1324409e30cd587963899c79f184ac5d061a352acbb365b16f5f8277",
         }
