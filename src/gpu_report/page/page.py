@@ -21,7 +21,7 @@ from gpu_report.glossary import Row, device_words, machine_words
 from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
-from gpu_report.tables.bundle import Tables, grouped, rows_of, shown_profiles
+from gpu_report.tables.bundle import Tables, grouped, rows_of, shown_profiles, with_variants
 from gpu_report.writing import cards, rows
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
@@ -218,11 +218,8 @@ def _data(
     }
     kernels = set(tables.top_kernels["variant"])
     profiled = [slug for slug in names if slug in timelines or slug in allocated or slug in kernels]
-    scaled_rows = [
-        {**variants[row["variant"]], **row}
-        for row in rows.on_accelerators(rows_of(tables.scaling_efficiency))
-        if not is_bound(variants[row["variant"]]["options"])
-    ]
+    shared = with_variants(tables.scaling_efficiency, variants)
+    scaled_rows = [row for row in rows.on_accelerators(shared) if not is_bound(row["options"])]
     return {
         "configurations": html_table(
             [

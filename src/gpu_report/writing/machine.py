@@ -19,7 +19,7 @@ from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
-from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of
+from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, with_variants
 from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
 from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
@@ -79,16 +79,13 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
     Of each model the fastest that was measured in turn with one process.
     """
     known = {row["variant"]: row for row in variants if not is_bound(row["options"])}
-    scaled = [
-        row
-        for row in rows_of(tables.scaling_efficiency)
-        if row["is_weak"] and row["variant"] in known
-    ]
-    weak = [{**known[row["variant"]], **row} for row in scaled]
     shared = [
         row
-        for row in weak
-        if row["device"] != "cpu" and row["devices"] > 1 and row["base_speedup"] > 0
+        for row in with_variants(tables.scaling_efficiency, known)
+        if row["is_weak"]
+        and row["device"] != "cpu"
+        and row["devices"] > 1
+        and row["base_speedup"] > 0
     ]
     fastest = [
         f"{model_cell(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "

@@ -41,7 +41,7 @@ from gpu_report.answers.scope import OWN_LOOPS, Group, Scope, groups_beside, key
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, memory, quantity
 from gpu_report.study.options import left_out, option_names
-from gpu_report.tables.bundle import best_of_each, fastest_of, grouped, rows_of
+from gpu_report.tables.bundle import best_of_each, fastest_of, grouped, rows_of, with_variants
 from gpu_report.tables.marks import marks_in
 from gpu_report.words import device_in_words, listed, optimization_in_words, part_words
 
@@ -300,11 +300,8 @@ def exact(scope: Scope) -> Iterator[Answer]:
     counts, whichever experiment it is in, if it has a reference.
     """
     variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
-    loops = [
-        {**variants[row["variant"]], **row}
-        for row in rows_of(scope.tables.own_loops)
-        if not row["is_bound"]
-    ]
+    own_loops = with_variants(scope.tables.own_loops, variants)
+    loops = [row for row in own_loops if not row["is_bound"]]
     for of_workload, title, key in _by_workload(scope):
         rows = [
             row
