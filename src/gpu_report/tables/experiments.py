@@ -119,23 +119,11 @@ def tabulate_experiment(
                 f"with gpu-report run {variant.slug}"
             )
     chosen = {variant: by_variant[variant.slug] for variant in experiment.variants}
-    groups = _groups(experiment)
-    own = {each: each.fields_without(*experiment.compared_fields) for each in experiment.variants}
-
-    def is_at_home(variant: Variant) -> tuple[bool, bool]:
-        """Whether it is in its own group, by all fields and but for the length."""
-        group = groups[variant]
-        alike = _without(own[variant], LENGTH_FIELDS) == _without(group, LENGTH_FIELDS)
-        return alike, own[variant] == group
-
-    baselines: dict[_Fields, Variant] = {}
-    for variant in sorted(experiment.variants, key=is_at_home, reverse=True):
-        if experiment.value_of(variant) == experiment.baseline:
-            baselines.setdefault(groups[variant], variant)
+    groups = groups_of(experiment)
     names = group_names(groups.values())
     references = {
-        variant: chosen[baselines[group]] if group in baselines else None
-        for variant, group in groups.items()
+        variant: None if baseline is None else chosen[baseline]
+        for variant, baseline in baselines_of(experiment).items()
     }
     speedups = _compared(chosen, references, partial(_speedup, sessions=sessions))
     changes = _compared(chosen, references, quality_change)
@@ -179,6 +167,24 @@ def tabulate_experiment(
                 "time_to_target_s"
             ),
         }
+
+
+def baselines_of(experiment: Experiment) -> dict[Variant, Variant | None]:
+    """The variant that each is compared with, a baseline with itself; None where there is none."""
+    groups = groups_of(experiment)
+    own = {each: each.fields_without(*experiment.compared_fields) for each in experiment.variants}
+
+    def is_at_home(variant: Variant) -> tuple[bool, bool]:
+        """Whether it is in its own group, by all fields and but for the length."""
+        group = groups[variant]
+        alike = _without(own[variant], LENGTH_FIELDS) == _without(group, LENGTH_FIELDS)
+        return alike, own[variant] == group
+
+    baselines: dict[_Fields, Variant] = {}
+    for variant in sorted(experiment.variants, key=is_at_home, reverse=True):
+        if experiment.value_of(variant) == experiment.baseline:
+            baselines.setdefault(groups[variant], variant)
+    return {variant: baselines.get(group) for variant, group in groups.items()}
 
 
 def _compared(
@@ -232,7 +238,8 @@ def break_even_steps(record: Record, reference: Record | None, speedup: Summary)
     return math.ceil(longer_s / saved_s) if longer_s > 0 and saved_s > 0 else math.nan
 
 
-def _groups(experiment: Experiment) -> dict[Variant, _Fields]:
+def groups_of(experiment: Experiment) -> dict[Variant, _Fields]:
+    """What each variant shares with those that it is compared with."""
     groups = {
         variant: variant.fields_without(*experiment.compared_fields)
         for variant in experiment.variants
