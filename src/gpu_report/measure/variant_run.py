@@ -55,10 +55,12 @@ def measure_variant(
     patience_s: float = PATIENCE_S,
     hosts: Hosts = ONE_HOST,
     is_profiled: bool = True,
+    processes: range | None = None,
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more unless `is_profiled` is switched
     off, and return the record, which is not written.
 
+    `processes` are the indices of those to train, all that the protocol asks for unless given.
     Of several processes one waits for the others for at most `patience_s`; then the run has failed.
     Of several hosts every one does this, and each has the whole record.
 
@@ -98,10 +100,10 @@ def measure_variant(
             patience_s=patience_s,
             hosts=hosts,
         )
-        repetitions = measurement.protocol.repetitions
-        runs = [replace(first_run, index=index) for index in range(repetitions)]
+        asked = measurement.protocol.repetitions
+        runs = [replace(first_run, index=index) for index in processes or range(asked)]
         if is_profiled:
-            runs.append(replace(first_run, index=repetitions, is_profiled=True))
+            runs.append(replace(first_run, index=asked, is_profiled=True))
         outcomes = _carry_out_runs(runs, on_progress)
     measuring_s = round(time.monotonic() - began_s, 1)
     record = _record(runs, outcomes, provenance.model_copy(update={"measuring_s": measuring_s}))
