@@ -31,7 +31,8 @@ from gpu_report.words import listed
 Side = Literal["above", "below", "unclear"]
 
 MOST_PROCESSES: Final = 100
-_Z: Final = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
+# Of the lower tail, where a p-value close to 0 has a quantile too.
+_Z: Final = NormalDist().inv_cdf(SIGNIFICANCE / 2)
 
 
 class Doubt(NamedTuple):
@@ -112,7 +113,7 @@ class Estimate(Summary):
         half_width = (self.high - self.low) / 2
         if 0 < self.p < 1:
             from_null = abs(self.value - self.null)
-            half_width = max(half_width, from_null * _Z / NormalDist().inv_cdf(1 - self.p / 2))
+            half_width = max(half_width, from_null * _Z / NormalDist().inv_cdf(self.p / 2))
         if not distance > 0 or not self.count or not math.isfinite(half_width):
             return ""
         needed = math.ceil(self.count * (half_width / distance) ** 2)

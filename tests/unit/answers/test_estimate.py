@@ -77,6 +77,13 @@ def test_what_is_too_close_to_call_says_how_many_processes_would_decide() -> Non
     assert "(about 12 processes would decide)" in adjusted.why_unclear(1, "1")
 
 
+def test_any_p_value_has_its_words_even_the_least() -> None:
+    almost_certain = Estimate(value=1.2, low=1.1, high=1.3, count=5, p=1e-300, null=1.0)
+
+    assert almost_certain.against(1.25) == "unclear"
+    assert "(about 20 processes would decide)" in almost_certain.why_unclear(1.25, "1.25")
+
+
 @given(positive, positive)
 def test_a_ratio_and_its_inverse_are_reciprocal(one: Estimate, other: Estimate) -> None:
     forth, back = one.over(other), other.over(one)
