@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpu_report.printing import number_format
-from gpu_report.printing.number_format import Quantity, counted, is_range, quantity
+from gpu_report.printing.number_format import Quantity, counted, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,8 +97,7 @@ def field_words(field: str, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A number of a table: `column` has it, `<column>_low` and `<column>_high` its interval or
-    range.
+    """A number of a table: `column` has it, `<column>_low` and `<column>_high` its interval.
 
     `<column>_count` is the number of processes it comes from.
     """
@@ -164,8 +163,7 @@ class Metric:
             if f"{self.column}_{bound}" in row
         }
         options = {"unit": unit} if unit else {}
-        shown = self.show(float(row[self.column]), **bounds, **options)
-        return replace(shown, is_range=is_range(row.get(f"{self.column}_count", 0)))
+        return self.show(float(row[self.column]), **bounds, **options)
 
     def is_in(self, rows: Sequence[Row]) -> bool:
         """Whether any of the rows has this number."""
@@ -212,17 +210,6 @@ class Metric:
             },
             index=frame.index,
         )
-
-    def text_heading(self, frame: "pd.DataFrame", name: str = "mean") -> str:
-        """What the texts of `intervals` are: numbers with 95 % intervals, or the range of three
-        processes.
-        """
-        ranges = {
-            is_range(count)
-            for count in frame.loc[frame[self.column].notna(), f"{self.column}_count"]
-        }
-        kinds = ["range" if each else "95 % interval" for each in sorted(ranges)]
-        return f"{name} ({' or '.join(kinds) or 'interval'})"
 
 
 def time_in(per_second: float) -> Callable[..., Quantity]:

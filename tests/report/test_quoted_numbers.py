@@ -125,7 +125,7 @@ def test_a_key_that_no_number_has_is_an_error_that_names_the_nearest(
 def test_the_machine_of_a_short_key_can_be_chosen(tmp_path: Path) -> None:
     write_numbers(tmp_path, "h100")
     with (tmp_path / "numbers.tex").open("a", encoding="utf-8") as numbers:
-        numbers.write(r"\gpurepnumber{laptop/unet/speedup}{3.2}{}{}{}{\gpurepx}" + "\n")
+        numbers.write(r"\gpurepnumber{laptop/unet/speedup}{3.2}{}{}{\gpurepx}" + "\n")
 
     shown = [
         compiled(tmp_path, r"\gpurep{unet/speedup}", options=options)

@@ -9,7 +9,6 @@ from statistics import NormalDist
 from typing import Final, Literal, NamedTuple, Self
 
 from gpu_report.glossary import Row, is_timing
-from gpu_report.printing.number_format import is_range
 from gpu_report.tables import bundle
 from gpu_report.tables.bundle import Tables, grouped, summary_in
 from gpu_report.tables.marks import (
@@ -62,7 +61,7 @@ class Estimate(Summary):
     @property
     def has_interval(self) -> bool:
         """Whether there is a 95 % interval."""
-        return not (math.isnan(self.low + self.high) or is_range(self.count))
+        return not math.isnan(self.low + self.high)
 
     def against(self, limit: float) -> Side:
         """On which side the whole interval is, widened if it is doubted; 'unclear' where it

@@ -10,7 +10,7 @@ from gpu_report.answers.estimate import Estimate, estimate, is_paired, quality_c
 from gpu_report.answers.finding import Evidence
 from gpu_report.glossary import METRICS, THROUGHPUT, TOKENS, Row
 from gpu_report.printing import number_format
-from gpu_report.printing.number_format import Quantity, is_range
+from gpu_report.printing.number_format import Quantity
 
 CPU: Final = "cpu"
 
@@ -116,10 +116,9 @@ def _with_interval(quantity: Quantity, figure: Estimate, *, short: bool) -> str:
     if not quantity.is_measured:
         return text
     bounds = quantity.plain_bounds
-    name = "range" if is_range(figure.count) else "" if short else "95 % interval"
-    interval = f"{name} {bounds}".strip() if bounds else ""
     if short:
-        return f"{text} ({interval})" if interval else text
+        return f"{text} ({bounds})" if bounds else text
+    interval = f"95 % interval {bounds}" if bounds else ""
     processes = {0: "", 1: "1 process"}.get(figure.count, f"{figure.count} processes")
     details = ", ".join(part for part in (interval, processes) if part)
     return f"{text} ({details})" if details else text

@@ -79,7 +79,7 @@ devices: auto  # the CPU, and one accelerator of each kind
 seed: 0
 
 protocol:
-  repetitions: 5  # fresh processes; 3 at least, and from 4 on there are 95 % intervals
+  repetitions: 5  # fresh processes, 3 at least; more narrow the 95 % intervals
   profile_steps: 5
   timed_seconds: 0.5  # at least, in each process
 

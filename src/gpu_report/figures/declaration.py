@@ -23,7 +23,6 @@ from gpu_report.glossary import AXES, Metric, device_words
 from gpu_report.printing.number_format import counted, quantity, share
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 
 Sentence = Callable[["Shown"], str]
 """A sentence about the variants shown; empty where there is nothing to say."""
@@ -216,9 +215,7 @@ class VariantFigure:
     title: str
     """Short, for a list of figures; `{axis}` is what is varied."""
     caption: str
-    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with,
-    `{intervals}` what bars are.
-    """
+    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with."""
     caption_on_gpus: str = ""
     """What to see besides where a variant shown was not trained on the CPU."""
     along: Collection[str] = ("",)
@@ -260,15 +257,14 @@ class VariantFigure:
             return
         rows = self.label(rows, subject.axis)
         pages = split_into_pages(rows[self.together].tolist(), groups=self.groups_on_page)
-        words = {**subject.words, "intervals": intervals_in_words(tables.variants)}
-        title = self.title.format(**words)
+        title = self.title.format(**subject.words)
         for number, positions in enumerate(pages, start=1):
             shown = Shown(
                 rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables
             )
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
             on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
-            caption = " ".join(filter(None, (self.caption, on_gpus))).format(**words)
+            caption = " ".join(filter(None, (self.caption, on_gpus))).format(**subject.words)
             first = f"{title}: {variants_shown(shown.rows, subject.axis)}."
             yield FigureSpec(
                 name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),
@@ -309,17 +305,11 @@ class MachineFigure:
             subject=STUDY,
             kind=self.name,
             title=self.title,
-            caption=caption.replace("{intervals}", intervals_in_words(tables.variants)),
+            caption=caption,
             alt=" ".join(filter(None, (f"{self.title}.", self.sentence(shown)))),
             drawing=partial(self.draw, tables),
             tables=self.tables,
         )
-
-
-def intervals_in_words(rows: pd.DataFrame) -> str:
-    """What the bars around these throughputs are."""
-    has_some = (rows["throughput_per_s_count"] >= FEWEST_FOR_INTERVAL).any()
-    return "95 % intervals" if has_some else "the range of three processes"
 
 
 def found_in(table: str, shown: Shown) -> pd.DataFrame:

@@ -365,7 +365,7 @@ ROOFLINE: Final = MachineFigure(
         "against its arithmetic intensity, below the roofs that the calibration measured: matrix "
         "products in each precision, and the rate of a copy inside the device's memory. Shapes "
         "are workloads, colors are precisions; points that look the same differ in size, batch or "
-        "optimizations. Bars show {intervals}."
+        "optimizations. Bars show 95 % intervals."
     ),
     has_data=lambda tables: not tables.efficiency.empty,
     draw=roofline_figure,

@@ -157,8 +157,8 @@ LADDER: Final = VariantFigure(
     caption=(
         "Speedup of each optimization over the eager baseline: individual, cumulative with those "
         "above that it does not make redundant, and of the whole ladder without it. Bars show "
-        "{intervals}. For compiled or captured configurations, the last column has the break-even "
-        "steps, after which the time saved exceeds the cold-cache compile time."
+        "95 % intervals. For compiled or captured configurations, the last column has the "
+        "break-even steps, after which the time saved exceeds the cold-cache compile time."
     ),
     along=("optimization",),
     rows=_ladders,

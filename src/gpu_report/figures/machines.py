@@ -13,7 +13,6 @@ from gpu_report.figures import labels
 from gpu_report.figures.declaration import (
     FigureSpec,
     extremes,
-    intervals_in_words,
     split_into_pages,
 )
 from gpu_report.figures.points import rows_figure
@@ -24,7 +23,7 @@ from gpu_report.words import shorten
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is "
     "faster right of the dashed line. Points are ratios of means over processes and bars show "
-    "{intervals}; hollow points have a quality flag with which a time supports no conclusion."
+    "95 % intervals; hollow points have a quality flag with which a time supports no conclusion."
 )
 
 
@@ -50,10 +49,7 @@ def comparison_figures(comparison: pd.DataFrame) -> list[FigureSpec]:
                     subject=str(machine_id),
                     kind="comparison",
                     title=title,
-                    caption=_CAPTION.format(
-                        machine=machine, reference=reference, intervals=intervals_in_words(pair)
-                    )
-                    + part,
+                    caption=_CAPTION.format(machine=machine, reference=reference) + part,
                     alt=f"{title}: {variants}. {extremes(RATIO, rows, '')}".rstrip(),
                     variants=tuple(rows["variant"]),
                     drawing=partial(rows_figure, rows, metric=RATIO, title=title, numbers="ratio"),

@@ -96,7 +96,7 @@ PASSES: Final = VariantFigure(
     name="passes",
     title="Time of an iteration by number of points",
     caption=(
-        "Time of an iteration by the number of points, one line per loop; bars show {intervals}."
+        "Time of an iteration by the number of points, one line per loop; bars show 95 % intervals."
     ),
     along=("batch_size",),
     rows=_with_passes,

@@ -177,7 +177,7 @@ def rows_figure(
         )
     ]
     figure, axes = new_rows(entries, legend_rows=bool(title) + bool(labels.doubts(marks)))
-    positions = place_rows(axes, entries, text_heading=metric.text_heading(frame, numbers))
+    positions = place_rows(axes, entries, text_heading=f"{numbers} (95 % interval)")
     drawn = spread.dropna()
     lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])

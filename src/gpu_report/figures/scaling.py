@@ -237,7 +237,7 @@ SCALING: Final = VariantFigure(
     name="scaling",
     title="Scaling, and the step of each rank",
     caption=(
-        "Weak efficiency of DistributedDataParallel, with {intervals}, by model and samples per "
+        "Weak efficiency of DistributedDataParallel, with 95 % intervals, by model and samples per "
         "GPU; beside it the step time of one plain process. Right: the step of each profiled "
         "rank, in each model's fastest configuration with a reliable trace on the most GPUs. All "
         "ranks wait for a slow one."

@@ -214,7 +214,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
 
 
 _HOW_TO_READ: Final = (
-    "Points are means and bars show {intervals}; hollow points support no conclusion."
+    "Points are means and bars show 95 % intervals; hollow points support no conclusion."
 )
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
@@ -354,7 +354,7 @@ FRONTIER: Final = VariantFigure(
     title="The batch frontier",
     caption=(
         "Peak memory and throughput by {axis}, up to the memory of the device; a cross marks a "
-        "batch that did not fit. Points are means over processes and bars show {intervals}."
+        "batch that did not fit. Points are means over processes and bars show 95 % intervals."
     ),
     along=("batch_size",),
     rows=lambda shown: shown.rows.groupby("group").filter(reaches_frontier),

@@ -8,7 +8,7 @@ to an end of it, and never more than four; without one it has three. The interva
 `12.3 (11.9 to 12.8)`, or in narrow columns as `12.3 ± 0.5`, unless it is wide and much longer on
 one side. It is never put in parentheses in units of the last digit, which is how the Guide to the
 Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard uncertainty: ours
-is a 95 % interval. Of three processes there is a range instead, and it says so.
+is a 95 % interval.
 """
 
 import math
@@ -52,28 +52,16 @@ UNIT_AFTER_NUMBER: Final = re.compile(
 """The blank in `12.3 ms` as it is in plain text, where what is typeset has a thin space."""
 
 
-FEWEST_FOR_RANGE: Final = 3
-
-
-def is_range(count: int) -> bool:
-    """Whether the bounds beside a number from `count` processes are their least and greatest, and
-    no interval.
-    """
-    return count == FEWEST_FOR_RANGE
-
-
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A number as a reader sees it, its unit apart; `low` and `high` are empty without an interval.
-
-    `is_range` says that they are the least and the greatest value, and no 95 % interval.
+    """A number as a reader sees it, its unit apart; `low` and `high` are empty without an
+    interval.
     """
 
     value: str
     low: str = ""
     high: str = ""
     unit: str = ""
-    is_range: bool = False
 
     @property
     def is_measured(self) -> bool:
@@ -90,7 +78,7 @@ class Quantity:
         """The greater distance to an end of the interval, with the digits of the value; empty where
         there is none.
         """
-        if not self.has_interval or self.is_range or "e" in self.value:
+        if not self.has_interval or "e" in self.value:
             return ""
         value, low, high = (
             Decimal(text.replace(",", "")) for text in (self.value, self.low, self.high)
@@ -107,11 +95,6 @@ class Quantity:
         )
 
     @property
-    def bounds_word(self) -> str:
-        """What the bounds are called where they are no interval, with the blank behind it."""
-        return "range " if self.is_range and self.has_interval else ""
-
-    @property
     def bare(self) -> str:
         """The number alone, as Python and siunitx read it."""
         return self.value.replace(",", "")
@@ -124,11 +107,7 @@ class Quantity:
             return self.value
         space = "" if self.unit in _WITHOUT_SPACE else " "
         text = _with_minus(self.value) + (space + self.unit if unit and self.unit else "")
-        return (
-            f"{text} ({self.bounds_word}{self.plain_bounds})"
-            if interval and self.has_interval
-            else text
-        )
+        return f"{text} ({self.plain_bounds})" if interval and self.has_interval else text
 
     @property
     def plain_bounds(self) -> str:
@@ -146,7 +125,7 @@ class Quantity:
         text = _tex_number(self.value) + (space + written_unit if unit and self.unit else "")
         if not (interval and self.has_interval):
             return text
-        return f"{text} ({self.bounds_word}{_tex_number(self.low)} to {_tex_number(self.high)})"
+        return f"{text} ({_tex_number(self.low)} to {_tex_number(self.high)})"
 
 
 def quantity(

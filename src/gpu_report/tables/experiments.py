@@ -57,7 +57,8 @@ from gpu_report.tables.variants import NO_PRICES, VARIANTS, records_by_variant, 
 from gpu_report.traces.tables import TraceTables
 
 _ADJUSTED: Final = (
-    "adjusted for the table's other comparisons (Holm); missing of fewer than 4 processes."
+    "adjusted for the table's other comparisons (Holm); missing of fewer than "
+    f"{FEWEST_FOR_INTERVAL} processes."
 )
 
 EXPERIMENT: Final = Table(
@@ -339,7 +340,7 @@ def tabulate_crossovers(
     A group has a row where two batch sizes at least were measured on both devices. The verdict is
     unclear where the faster device changes more than once, where it is the CPU that wins the large
     batches, where the interval leaves the sizes measured, and where a variant was measured in fewer
-    than four processes.
+    than three processes.
 
     Raises:
         RecordError: two records are of one variant.

@@ -101,8 +101,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
     "or the driver than what it is compared with",
     "other threads": "trained with a different thread setting than what it is compared with",
-    "other session": "measured in a different session than what it is compared with; an interval, "
-    "but not a range, includes the spread between sessions",
+    "other session": "measured in a different session than what it is compared with; the "
+    "interval includes the spread between sessions",
 }
 """Every mark with what it says, in the order they are given."""
 

@@ -8,7 +8,8 @@ Positive quantities are averaged on their logarithms, so that a ratio of two is 
 reciprocal (Fleming and Wallace, How not to lie with statistics, CACM 1986). Intervals are Student's
 t; two configurations that trained from the same seeds are compared seed by seed, others by Welch's
 t with Satterthwaite's degrees of freedom (Welch, Biometrika 1947). Not the percentile bootstrap: of
-few processes it is little more than their range, which holds the truth far less often than it says.
+few processes it is little more than the distance from their least to their greatest value, which
+holds the truth far less often than it says.
 Student's distribution is computed here, since the import of scipy.stats takes longer than all
 tables; a test compares the two.
 """
@@ -21,7 +22,6 @@ from functools import cache
 from typing import Any, Final, NamedTuple, Self
 
 from gpu_report.glossary import METRICS, Scale
-from gpu_report.printing.number_format import FEWEST_FOR_RANGE, is_range
 from gpu_report.storage.columns import Column, number, text, whole
 
 CONFIDENCE: Final = 0.95
@@ -30,9 +30,9 @@ SIGNIFICANCE: Final = 1 - CONFIDENCE
 difference.
 """
 
-FEWEST_FOR_INTERVAL: Final = 4
-"""Processes: of three, a t interval is so wide that it says less than the three values
-themselves.
+FEWEST_FOR_INTERVAL: Final = 3
+"""Processes: a t interval of three is wide, but holds the truth as often as it says, and a study
+with a time budget needs verdicts after three. One of two would be over three times as wide.
 """
 _BOUNDS: Final[Mapping[Scale, tuple[float, float]]] = {
     "share": (0.0, 1.0),
@@ -51,9 +51,8 @@ _LARGEST_LOG: Final = 700.0
 class Summary:
     """A mean over `count` processes; NaN where not measured.
 
-    `low` and `high` are the ends of the 95 % interval from four processes on, the least and the
-    greatest value of three, and NaN of fewer. `p` is that of no difference, where two sides were
-    compared and have an interval.
+    `low` and `high` are the ends of the 95 % interval from three processes on, and NaN of fewer.
+    `p` is that of no difference, where two sides were compared and have an interval.
     """
 
     value: float
@@ -107,9 +106,9 @@ def summarise(values: Sequence[float], *, scale: Scale = "log") -> Summary:
     value = min(
         max(found.value, min(values)), max(values)
     )  # rounding can take a mean beyond equal values
-    if len(values) < FEWEST_FOR_RANGE:
-        return Summary(value=value, low=math.nan, high=math.nan, count=len(values))
-    if is_range(len(values)) or min(values) == max(values):
+    if len(values) < FEWEST_FOR_INTERVAL:
+        return replace(found, value=value)
+    if min(values) == max(values):
         return Summary(value=value, low=min(values), high=max(values), count=len(values))
     least, greatest = _BOUNDS.get(scale, (-math.inf, math.inf))
     if (
@@ -134,7 +133,7 @@ def ratio(
     switched off. Not measured where a side is empty or holds a value that is not finite and
     positive; the count is that of the smaller side. A `spread` is given where the sides are of two
     sessions: each then adds its variance to that of the difference, and Satterthwaite's degrees of
-    freedom count from how few sessions it was estimated. A range is not widened.
+    freedom count from how few sessions it was estimated.
     """
     if not all(_can_be_averaged([*side.values()], "log") for side in (values, reference)):
         return NOT_MEASURED
@@ -244,7 +243,7 @@ def _mean(
 ) -> Summary:
     """As the values are; p is that of a mean of 0."""
     if len(values) < FEWEST_FOR_INTERVAL:
-        return _few(statistics.fmean(values), min(values), max(values), len(values))
+        return replace(NOT_MEASURED, value=statistics.fmean(values), count=len(values))
     error = statistics.stdev(values) / math.sqrt(len(values))
     if spread:
         return _of_two(statistics.fmean(values), [error**2], [len(values)], confidence, spread)
@@ -254,15 +253,13 @@ def _mean(
 def _welch(
     values: Sequence[float], reference: Sequence[float], confidence: float, spread: Spread | None
 ) -> Summary:
-    """The difference of two means; its range is between the values that are farthest apart in
-    either direction.
-    """
+    """The difference of two means."""
     mean, count = (
         statistics.fmean(values) - statistics.fmean(reference),
         min(len(values), len(reference)),
     )
     if count < FEWEST_FOR_INTERVAL:
-        return _few(mean, min(values) - max(reference), max(values) - min(reference), count)
+        return replace(NOT_MEASURED, value=mean, count=count)
     squares = [statistics.variance(side) / len(side) for side in (values, reference)]
     return _of_two(mean, squares, (len(values), len(reference)), confidence, spread)
 
@@ -285,13 +282,6 @@ def _of_two(
     parts = [square**2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
     freedom = sum(squares) ** 2 / sum(parts)
     return _student(difference, math.sqrt(sum(squares)), freedom, processes, confidence)
-
-
-def _few(value: float, least: float, greatest: float, count: int) -> Summary:
-    low, high = (
-        (min(least, value), max(greatest, value)) if is_range(count) else (math.nan, math.nan)
-    )
-    return Summary(value=value, low=low, high=high, count=count)
 
 
 def _student(mean: float, error: float, freedom: float, count: int, confidence: float) -> Summary:
@@ -344,9 +334,7 @@ def summary_of(name: str) -> tuple[Column, ...]:
 
 
 def summary(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
-    """A mean over processes, the two ends of its interval or range, and how many processes it is
-    from.
-    """
+    """A mean over processes, the two ends of its interval, and how many processes it is from."""
     return (
         number(
             name,
@@ -356,12 +344,14 @@ def summary(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
         number(
             f"{name}_low",
             unit,
-            "Lower end of its 95 % interval; of 3 processes the least value, of fewer missing.",
+            "Lower end of its 95 % interval; missing of fewer than "
+            f"{FEWEST_FOR_INTERVAL} processes.",
         ),
         number(
             f"{name}_high",
             unit,
-            "Upper end of its 95 % interval; of 3 processes the greatest, of fewer missing.",
+            "Upper end of its 95 % interval; missing of fewer than "
+            f"{FEWEST_FOR_INTERVAL} processes.",
         ),
         whole(f"{name}_count", "1", "Processes that it is the mean of."),
     )

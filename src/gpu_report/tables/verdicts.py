@@ -32,7 +32,6 @@ from gpu_report.tables.marks import CLOCK_DRIFT, WEAKENS_TIMES, marks_of_numbers
 from gpu_report.tables.processes import same_threads, values_by_seed, values_of
 from gpu_report.tables.statistics import (
     CONFIDENCE,
-    FEWEST_FOR_INTERVAL,
     NOT_MEASURED,
     BySeed,
     Summary,
@@ -156,7 +155,7 @@ class Change(NamedTuple):
         often.
         """
         freedom, half = self.amount.count - 1, (self.amount.high - self.amount.low) / 2
-        if freedom + 1 < FEWEST_FOR_INTERVAL:
+        if math.isnan(half):
             return math.nan
         quantiles = [
             students_t(freedom, confidence=each) for each in (2 * POWER - 1, self.confidence)
@@ -412,7 +411,7 @@ def _verdict(what: str, pair: tuple[Side, Side], change: Change, p: float) -> tu
         )
     if what == MEMORY and before.memory_kind != after.memory_kind:
         return NO_VERDICT, f"{before.memory_kind} before, {after.memory_kind} after"
-    if math.isnan(amount.low) or amount.count < FEWEST_FOR_INTERVAL:
+    if math.isnan(amount.low):
         return NO_VERDICT, (
             f"too few processes for an interval: {amount.count}" if amount.count else "not measured"
         )

@@ -111,7 +111,7 @@ def find_batch_size(
         seconds: To measure one batch size, beside starting the process; slow steps take longer, see
             `patience`.
         patience: Seconds after which a try that does not answer has failed. A size whose steps are
-            too slow for four timed ones in half of it is in neither of the answers about speed.
+            too slow for three timed ones in half of it is in neither of the answers about speed.
 
     Raises:
         ProfileError: one sample does not fit or cannot be trained, or a part is of another kind.

@@ -23,7 +23,7 @@ from torch import nn
 
 from gpu_report.errors import ProfileError
 from gpu_report.measure.run import Stopped
-from gpu_report.printing.number_format import duration, exact, is_range, quantity, ratio
+from gpu_report.printing.number_format import duration, exact, quantity, ratio
 from gpu_report.printing.terminal import clean, say
 from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
@@ -87,7 +87,7 @@ def compare_options(
             in which they are added up.
         metric: Takes the model after `steps` steps and returns a number to print beside the loss.
         device: As PyTorch names it; `auto` is the first accelerator, else the CPU.
-        processes: Of each combination; four give an interval, three a range.
+        processes: Of each combination; from three on there are 95 % intervals.
         steps: After which the loss is compared, before the timed ones; each process has a seed of
             its own, which is the same for all options.
         seconds: To time one process, beside starting, compiling and the steps before.
@@ -296,13 +296,12 @@ class OptionGains(Card):
     def _note(self) -> str:
         if self.is_fresh:
             processes, needed = len(self.results[()]), intervals.FEWEST_FOR_INTERVAL
-            shown = "intervals" if processes >= needed else "ranges" if is_range(processes) else ""
-            if not shown:
+            if processes < needed:
                 return (
                     f"no intervals: they need {needed} fresh processes each, and processes= is "
                     f"{processes}"
                 )
-            return f"{shown} are over {processes} fresh processes each, run in turns"
+            return f"intervals are over {processes} fresh processes each, run in turns"
         return "no intervals: they need several processes, so pass a function that builds the model"
 
 

@@ -113,7 +113,7 @@ class OwnTraining:
     several processes; `margin` is the share of the limit that stays free. Before the timed steps
     come `loss_steps`, the last of which gives the loss that is reported; `seed` decides the
     weights. `is_profiled` asks for a trace of a few steps behind them. Where `seconds` are too few
-    for four timed blocks, or for the trace, these may take `least_s`.
+    for three timed blocks, or for the trace, these may take `least_s`.
     """
 
     build: Factory

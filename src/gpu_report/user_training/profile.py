@@ -126,8 +126,8 @@ _MOST_CATEGORIES: Final = 2
 _SHOWN_FROM: Final = 0.005
 _READING_S: Final = 5.0
 """Beside the steps: starting and reading the profile."""
-_NEEDED_STEPS: Final = 12
-"""Two to begin with, a block of warm-up, four timed, and a profile of three, each of which takes
+_NEEDED_STEPS: Final = 11
+"""Two to begin with, a block of warm-up, three timed, and a profile of three, each of which takes
 longer.
 """
 

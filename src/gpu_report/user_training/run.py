@@ -49,6 +49,7 @@ from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import BuiltInOptions, single_study
 from gpu_report.study.study import Measurement, Protocol
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.user_training.ranks import Ranks
 from gpu_report.user_training.restoring import left_as_found, modules_within
 from gpu_report.user_training.step_counts import BatchSizes
@@ -74,8 +75,6 @@ gives an interval.
 """
 _BLOCK_S: Final = 0.25
 """The least, so that waiting for the device at the end of a block costs nothing beside it."""
-_LEAST_BLOCKS: Final = 4
-"""That give an interval."""
 _BLOCKS_IN_ALL: Final = 12
 """Where the number of steps is limited: warm-up, those that are timed, and some for a profile that
 is taken anew.
@@ -387,7 +386,7 @@ class StepRun:
 
     Of a step that may be on the host the memory is that of the host, unless its first call takes
     some on the device. Without a profile there is always a second step, at whose backward pass the
-    optimizer already has its state. The blocks of warm-up, the first four timed ones and a first
+    optimizer already has its state. The blocks of warm-up, the first three timed ones and a first
     profile may take until `least_until_s`, if that is later.
     """
 
@@ -544,7 +543,7 @@ class StepRun:
         def another_fits() -> bool:
             times_s = [block.time_s for block in blocks]
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
-            are_few = len(times_s) - first_timed(times_s)[0] < _LEAST_BLOCKS
+            are_few = len(times_s) - first_timed(times_s)[0] < FEWEST_FOR_INTERVAL
             return not is_enough(times_s, _BLOCKS) and self._fits(
                 block_ms * all_steps / steps + kept_ms,
                 all_steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,

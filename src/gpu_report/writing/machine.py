@@ -227,8 +227,8 @@ _MARK_CLAUSES: Final = {
     "than in what it is compared with",
     "other threads": "the thread setting differs from that of what it is compared with, and the "
     "times support no conclusion",
-    "other session": "the session differs from that of what it is compared with; an interval, but "
-    "not a range, includes the spread between sessions",
+    "other session": "the session differs from that of what it is compared with; the interval "
+    "includes the spread between sessions",
 }
 """What each mark but `projected` means for the numbers."""
 

@@ -219,7 +219,7 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
 
 
 def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
-    r"""The file that defines each number: `\gpurepnumber{key}{value}{word}{low}{high}{unit}`.
+    r"""The file that defines each number: `\gpurepnumber{key}{value}{low}{high}{unit}`.
 
     Args:
         found: The numbers; of two with one key the first counts.
@@ -228,8 +228,8 @@ def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
     lines = [
         "% Every number of the report, made from the tables; \\gpurep{key} prints one, without "
         "the machine's name in",
-        "% front one of the machine below. In the braces: key, value, the word for bounds",
-        "% that are no 95 % interval, bounds, unit.",
+        "% front one of the machine below. In the braces: key, value, ends of the 95 % interval,",
+        "% unit.",
         rf"\gpurepmachine{{{macro_key(machine)}}}",
     ]
     return "\n".join([*lines, *(_macro(number) for number in _each_once(found))]) + "\n"
@@ -287,7 +287,7 @@ def _each_once(found: Iterable[KeyedNumber]) -> list[KeyedNumber]:
 def _macro(number: KeyedNumber) -> str:
     quantity = number.quantity
     bounds = (quantity.low, quantity.high) if quantity.has_interval else ("", "")
-    plain = [quantity.bare, quantity.bounds_word, *(bound.replace(",", "") for bound in bounds)]
+    plain = [quantity.bare, *(bound.replace(",", "") for bound in bounds)]
     unit = _UNITS.get(quantity.unit, escape(quantity.unit))
     return "\\gpurepnumber" + "".join(f"{{{part}}}" for part in (number.key, *plain, unit))
 

@@ -351,8 +351,6 @@ class TableBlock:
     numbers: tuple[KeyedNumber, ...] = ()
     has_intervals: bool = False
     """Whether a number has a 95 % interval beside it."""
-    has_ranges: bool = False
-    """Whether a number has the least and the greatest of three processes beside it."""
 
     def pages(self, lines_per_page: int = LINES_PER_PAGE) -> list["TableBlock"]:
         """The table in parts that fit a page each, cut where a group begins if one does; the first
@@ -440,9 +438,6 @@ def table(
                 lines=max(text.lines(row) for text in texts) + any(below),
             )
         )
-    shown = [
-        number for found in quantities for number in found if intervals and number.has_interval
-    ]
     ends = [end for mark in (": ", "; ", ". ") if (end := caption.find(mark)) >= 0]
     return TableBlock(
         name=name,
@@ -476,8 +471,9 @@ def table(
         ),
         source=source,
         numbers=tuple(_keyed(rows, texts, metrics, quantities, name=name, source=source)),
-        has_intervals=any(not number.is_range for number in shown),
-        has_ranges=any(number.is_range for number in shown),
+        has_intervals=any(
+            number.has_interval for found in quantities for number in found if intervals
+        ),
     ).pages()
 
 

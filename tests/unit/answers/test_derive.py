@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 from random import Random
 
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from gpu_report.answers.finding import findings_to_json, recommendations
 from gpu_report.answers.questions import derive_findings
 from gpu_report.tables.bundle import Tables
-from tests.factories import with_tables
+from tests.factories import make_records, make_tables, with_tables
 from tests.unit.answers.editing import base
+from tests.unit.figures.drawn import study_of
 
 HOLED = (
     *("variants", "consistency", "efficiency", "transfers", "crossovers"),
@@ -47,6 +49,24 @@ def test_a_machine_without_an_accelerator_has_no_statement_about_what_one_does()
     assert {finding.verdict for finding in found if finding.experiment == "device"} == {
         "not measured"
     }
+
+
+def test_three_processes_decide_what_differs_clearly_and_two_decide_nothing() -> None:
+    study = study_of("device")
+    of_two, of_three = (
+        derive_findings(
+            make_tables(study, make_records(study, processes=processes)), study.experiments
+        )
+        for processes in (2, 3)
+    )
+
+    compared = [finding for finding in of_two if "2 processes give no" in finding.statement]
+    by_id = {finding.id: finding for finding in of_three}
+    assert compared
+    assert {finding.verdict for finding in compared} == {"too close to call"}
+    for finding in compared:
+        assert by_id[finding.id].verdict in ("yes", "no")
+        assert re.search(r"95 % interval .+, 3 processes", by_id[finding.id].statement)
 
 
 def test_what_is_recommended_follows_from_a_finding_that_was_measured() -> None:

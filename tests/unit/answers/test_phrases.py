@@ -12,9 +12,9 @@ def of(value: float, spread: float, processes: int = 5) -> Estimate:
 
 
 def test_an_estimate_carries_its_interval_and_count_and_one_process_its_count_alone() -> None:
-    many, alone = of(12.34, 0.5), of(2.0, math.nan, processes=1)
+    many, alone = of(12.34, 0.5, processes=3), of(2.0, math.nan, processes=1)
 
-    assert phrases.times(many) == "12.34 times (95 % interval 11.84 to 12.84, 5 processes)"
+    assert phrases.times(many) == "12.34 times (95 % interval 11.84 to 12.84, 3 processes)"
     assert phrases.times(many, short=True) == "12.34 times (11.84 to 12.84)"
     assert phrases.times(alone) == "2.00 times (1 process)"
     assert phrases.times(alone, short=True) == "2.00 times"

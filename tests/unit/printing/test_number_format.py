@@ -1,7 +1,6 @@
 """Every number a reader sees has as many digits as it deserves, and never reads nan."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -157,19 +156,12 @@ def test_the_value_and_the_distance_on_either_side_hold_the_whole_interval(
         (ratio(13, low=12, high=16), "3.0"),
         (ratio(0.0, low=0.0, high=0.5), ""),
         (quantity(1.234e-7, low=1.1e-7, high=1.3e-7), ""),
-        (replace(ratio(13, low=12, high=14), is_range=True), ""),
     ],
 )
 def test_one_distance_for_both_sides_is_only_given_where_it_shows_the_interval(
     shown: Quantity, distance: str
 ) -> None:
     assert shown.either_side == distance
-
-
-def test_a_range_says_that_it_is_one() -> None:
-    shown = replace(quantity(0.75, low=0.48, high=0.76), is_range=True)
-
-    assert shown.plain() == shown.tex() == "0.75 (range 0.48 to 0.76)"
 
 
 def test_an_interval_too_narrow_to_show_is_left_out() -> None:

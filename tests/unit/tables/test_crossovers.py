@@ -75,7 +75,16 @@ def test_a_curve_without_one_crossing_among_the_sizes_is_unclear(
     assert find_crossover(speedups_of(speedups)) == ("unclear", NOT_MEASURED)
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_three_processes_resolve_a_crossover() -> None:
+    verdict, batch_size = find_crossover(
+        speedups_of(lambda size: size / 10, spread=(0.99, 1.0, 1.01))
+    )
+
+    assert (verdict, batch_size.count) == ("crosses", 3)
+    assert 1 / 1.05 < batch_size.low / 10 < 1 < batch_size.high / 10 < 1.05
+
+
+@pytest.mark.parametrize("processes", [1, 2])
 def test_too_few_processes_for_an_interval_resolve_nothing(processes: int) -> None:
     assert find_crossover(speedups_of(lambda size: size / 10, spread=(1.0,) * processes)) == (
         "unclear",

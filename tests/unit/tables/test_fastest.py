@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -6,6 +7,13 @@ import pytest
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, shown_profiles
 from tests.unit.figures.drawn import study_and_tables
+
+LSTM_SHOWN = ["none", "graphs"]
+TWO_PROCESSES = {
+    "throughput_per_s_count": 2,
+    "throughput_per_s_low": math.nan,
+    "throughput_per_s_high": math.nan,
+}
 
 
 def tables_with(p: float = 1e-4, **throughputs: float) -> Tables:
@@ -68,14 +76,23 @@ def test_the_eager_baseline_is_beside_what_is_significantly_faster(
 @pytest.mark.parametrize(
     ("cells", "half", "shown"),
     [
-        ({}, 0.1, ["none", "graphs"]),
+        ({}, 0.1, LSTM_SHOWN),
         ({}, 0.99, ["none"]),
-        ({"none": {"throughput_per_s_count": 3}}, 0.1, ["none"]),
-        ({"graphs": {"throughput_per_s_count": 3}}, 0.1, ["none"]),
+        ({name: {"throughput_per_s_count": 3} for name in ("none", "graphs")}, 0.1, LSTM_SHOWN),
+        ({"none": TWO_PROCESSES}, 0.1, ["none"]),
+        ({"graphs": TWO_PROCESSES}, 0.1, ["none"]),
         ({"graphs": {"protocol_version": 1}}, 0.1, ["none"]),
         ({"graphs": {"parallelism": "ddp2"}}, 0.1, ["none"]),
     ],
-    ids=["faster", "chance", "few of it", "few of graphs", "other protocol", "two devices"],
+    ids=[
+        "faster",
+        "chance",
+        "three of both",
+        "few of it",
+        "few of graphs",
+        "other protocol",
+        "two devices",
+    ],
 )
 def test_what_no_experiment_compares_is_shown_where_its_times_are_comparable_and_apart(
     cells: dict[str, dict[str, Any]], half: float, shown: list[str]

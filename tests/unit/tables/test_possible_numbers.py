@@ -15,6 +15,7 @@ from gpu_report.notebook import read_bundle
 from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.tables.traces import STEP_PARTS
 from tests.factories import make_records, make_study, make_tables
 
@@ -44,12 +45,14 @@ saved.
             pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.slow)
             for name in BUNDLES
         ),
+        "two processes",
         "three processes",
         "high variance",
     ],
 )
 def tables(request: pytest.FixtureRequest) -> Tables:
     made: dict[str, dict[str, Any]] = {
+        "two processes": {"processes": 2},
         "three processes": {"processes": 3},
         "high variance": {"noise": 0.9},
     }
@@ -104,12 +107,12 @@ def test_a_mean_is_between_the_ends_of_its_interval(tables: Tables) -> None:
             assert without.isna().all(axis=None), (name, column)
 
 
-def test_fewer_than_three_processes_have_no_bounds_and_three_no_test(tables: Tables) -> None:
+def test_fewer_than_three_processes_have_no_bounds_and_no_test(tables: Tables) -> None:
     for name, frame in frames(tables):
         for column in units(name):
             figure, _, end = column.rpartition("_")
             if end in ("low", "p") and figure != "speedup":  # a baseline is exactly 1
-                few = frame[f"{figure}_count"] < (3 if end == "low" else 4)
+                few = frame[f"{figure}_count"] < FEWEST_FOR_INTERVAL
                 assert frame.loc[few, column].isna().all(), (name, column)
 
 

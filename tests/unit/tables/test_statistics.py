@@ -16,6 +16,7 @@ from gpu_report.tables.statistics import (
     difference,
     holm,
     ratio,
+    ratio_of_means,
     students_p,
     students_t,
     summarise,
@@ -23,7 +24,7 @@ from gpu_report.tables.statistics import (
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e6)
 TIMES = st.lists(POSITIVE, min_size=1, max_size=7)
-MANY_TIMES = st.lists(POSITIVE, min_size=4, max_size=9).filter(
+MANY_TIMES = st.lists(POSITIVE, min_size=3, max_size=9).filter(
     lambda values: statistics.stdev(values) > 1e-9 * max(values)  # scipy divides by it
 )
 
@@ -102,7 +103,7 @@ def test_a_ratio_of_other_seeds_is_welchs(values: list[float], reference: list[f
     assert found.value == pytest.approx(summarise(values).value / summarise(reference).value)
 
 
-@given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=4, max_size=9))
+@given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=3, max_size=9))
 def test_a_ratio_of_the_same_seeds_is_the_paired_one(pairs: list[tuple[float, float]]) -> None:
     logs = [math.log(value) - math.log(reference) for value, reference in pairs]
     assume(statistics.stdev(logs) > 1e-6)
@@ -151,24 +152,55 @@ def test_students_distribution_is_that_of_scipy(freedom: float, t: float) -> Non
     )
 
 
-def test_three_processes_have_a_range_and_no_test() -> None:
-    summary = summarise([3.0, 1.0, 2.0])
-    compared = ratio(by_seed([3.0, 1.0, 2.0]), by_seed([1.0, 1.0, 4.0]))
-    of_other_seeds = ratio(by_seed([3.0, 1.0, 2.0]), by_seed([1.0, 1.0, 4.0], first=5))
+def test_three_processes_have_students_interval_of_two_degrees_of_freedom() -> None:
+    # 4.30265 is the quantile in the tables of the distribution.
+    found = summarise([9.0, 10.0, 11.0], scale="linear")
 
-    assert (summary.low, summary.high, summary.count) == (1.0, 3.0, 3)
-    assert (compared.low, compared.high) == pytest.approx((0.5, 3.0))
-    assert (of_other_seeds.low, of_other_seeds.high) == pytest.approx((0.25, 3.0))
-    assert all(math.isnan(each.p) for each in (summary, compared, of_other_seeds))
+    assert (found.low, found.high) == pytest.approx(
+        (10 - 4.30265 / math.sqrt(3), 10 + 4.30265 / math.sqrt(3)), rel=1e-5
+    )
+    assert found.low < 9 < 11 < found.high
+
+
+def test_of_three_processes_a_large_difference_is_significant_and_a_small_one_is_not() -> None:
+    slow = by_seed([1.0, 1.02, 0.98])
+    for first in (0, 5):  # paired, and Welch
+        twice, hardly = (
+            ratio(by_seed([factor * 1.01, factor, factor * 0.99], first), slow)
+            for factor in (2.0, 1.005)
+        )
+        assert 1 < twice.low < 2 < twice.high
+        assert twice.p < 0.01
+        assert hardly.low < 1 < hardly.high
+        assert hardly.p > 0.05
+
+
+def test_a_quotient_of_the_means_of_three_processes_is_welchs() -> None:
+    values, reference = [3.0, 1.0, 2.0], [1.0, 1.0, 4.0]
+    found = ratio_of_means(summarise(values), summarise(reference))
+
+    assert vars(found) == pytest.approx(vars(ratio(by_seed(values), by_seed(reference, first=5))))
+
+
+def test_the_interval_of_three_processes_holds_the_truth_as_often_as_it_says() -> None:
+    random, draws = Random(0), 4000
+    found = [summarise([random.lognormvariate(0, 0.05) for _ in range(3)]) for _ in range(draws)]
+
+    covered = sum(each.low <= 1 <= each.high for each in found) / draws
+
+    assert covered == pytest.approx(CONFIDENCE, abs=0.01)  # three standard errors
 
 
 @pytest.mark.parametrize("values", [[2.0], [1.0, 4.0]])
 def test_fewer_have_a_mean_alone(values: list[float]) -> None:
-    summary, compared = summarise(values), ratio(by_seed([4.0, 5.0, 6.0, 7.0]), by_seed(values))
+    many, few = by_seed([4.0, 5.0, 6.0, 7.0]), by_seed(values)
+    summary, changed = summarise(values), difference(few, dict.fromkeys(few, 1.0))
+    found = [summary, changed, ratio(many, few), ratio(few, few)]
+    found.append(ratio_of_means(summarise([*many.values()]), summary))
 
     assert summary.value == pytest.approx(2.0)
-    assert (summary.count, compared.count) == (len(values), len(values))
-    assert all(math.isnan(bound) for each in (summary, compared) for bound in (each.low, each.high))
+    assert {each.count for each in found} == {len(values)}
+    assert all(math.isnan(end) for each in found for end in (each.low, each.high, each.p))
 
 
 @pytest.mark.parametrize("count", [3, 4, 7])

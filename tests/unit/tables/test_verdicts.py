@@ -38,8 +38,8 @@ from tests.unit.tables.changed import with_measurement, with_repetitions
 SLUG = "cnn-small-cpu-b16-w0-fp32-e3"
 ON_GPU = "cnn-small-cuda-b16-w0-fp32-e3"
 
-times = st.lists(st.floats(min_value=0.1, max_value=1e4), min_size=4, max_size=12)
-two_sides = st.integers(min_value=4, max_value=12).flatmap(
+times = st.lists(st.floats(min_value=0.1, max_value=1e4), min_size=3, max_size=12)
+two_sides = st.integers(min_value=3, max_value=12).flatmap(
     lambda count: st.tuples(
         *[st.lists(st.floats(min_value=50, max_value=200), min_size=count, max_size=count)] * 2
     )
@@ -247,12 +247,26 @@ def test_a_side_without_numbers_has_a_verdict_on_its_status_alone(
     assert all(f"{status}!" in row["why"] for status in (before, after) if status != "ok")
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("processes", [1, 2])
 def test_too_few_processes_give_no_verdict_and_nothing_detectable(processes: int) -> None:
     row = row_of(timed(around(10, processes=processes)), timed(around(20, processes=processes)))
 
     assert row["verdict"] == NO_VERDICT
+    assert row["why"] == f"too few processes for an interval: {processes}"
     assert math.isnan(row["detectable"])
+
+
+@pytest.mark.parametrize("in_turns", [True, False])
+@pytest.mark.parametrize(("slower", "expected"), [(1.0, NO_CHANGE), (1.5, SLOWER)])
+def test_three_processes_can_decide(slower: float, expected: str, *, in_turns: bool) -> None:
+    before, after = (
+        timed(around(10 * by, processes=3, seed=seed)) for seed, by in enumerate((1.0, slower))
+    )
+
+    row = row_of(before, after, in_turns=in_turns)
+
+    assert row["verdict"] == expected
+    assert 0.03 < row["detectable"] < 0.06
 
 
 @pytest.mark.parametrize("is_slower", [True, False])

@@ -1,17 +1,7 @@
-import math
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from gpu_report.glossary import SHOWN
 from gpu_report.printing.number_format import NOT_MEASURED, Quantity, quantity
 from gpu_report.writing.table import NOTHING, aligned
-
-
-def row(column: str, *values: float) -> dict[str, Any]:
-    value, low, high = values if len(values) == 3 else (values[0], math.nan, math.nan)
-    return {column: value, f"{column}_low": low, f"{column}_high": high}
 
 
 def test_a_column_has_room_for_the_longest_of_each_part() -> None:
@@ -50,23 +40,7 @@ def test_what_is_no_number_is_not_aligned(shown: Quantity, cell: str) -> None:
     assert str(aligned([shown]).cells[0]) == cell
 
 
-def test_an_interval_that_is_longer_on_one_side_and_a_range_are_written_out() -> None:
-    a_range = replace(quantity(1.5, low=1.4, high=1.6), is_range=True)
-    column = aligned(
-        [quantity(13.0, low=11.0, high=30.0), quantity(1.5, low=1.4, high=1.6), a_range]
-    )
+def test_an_interval_that_is_longer_on_one_side_is_written_out() -> None:
+    column = aligned([quantity(13.0, low=11.0, high=30.0), quantity(1.5, low=1.4, high=1.6)])
 
-    assert [str(cell) for cell in column.cells] == [
-        "13 & (11 to 30)",
-        r"1.50 & $\pm$\,0.10",
-        "1.50 & (1.40 to 1.60)",
-    ]
-
-
-def test_the_count_of_processes_says_whether_there_is_an_interval_or_a_range() -> None:
-    ranges = [
-        SHOWN["speedup"].quantity({**row("speedup", 2.0, 1.5, 2.5), "speedup_count": n}).is_range
-        for n in (3, 4)
-    ]
-
-    assert ranges == [True, False]
+    assert [str(cell) for cell in column.cells] == ["13 & (11 to 30)", r"1.50 & $\pm$\,0.10"]

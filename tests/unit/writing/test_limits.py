@@ -47,7 +47,13 @@ def test_what_limits_the_records_is_said_under_its_subject(
 
 
 @pytest.mark.parametrize(
-    ("processes", "words"), [(5, "5 processes"), (3, "no difference"), (1, "one process")]
+    ("processes", "words"),
+    [
+        (5, "5 processes."),
+        (3, "3 processes."),
+        (2, "Fewer than 3 processes give no 95 % interval"),
+        (1, "one process"),
+    ],
 )
 def test_the_number_of_processes_is_always_said(processes: int, words: str) -> None:
     assert words in of_records(processes=processes)["processes"][0]
