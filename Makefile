@@ -3,6 +3,7 @@
 CONFIG ?= config/study.yaml
 CORES ?= 4
 PYTHON ?=
+MINUTES ?=
 
 BIN := .venv/bin
 REPORT := report/gpu_report.pdf
@@ -40,16 +41,17 @@ help: ## list what can be asked for
 	@echo
 	@echo "CONFIG=config/ci.yaml   another study      (now: $(CONFIG))"
 	@echo "CORES=2                 cores to use       (now: $(CORES))"
+	@echo "MINUTES=10              measure for this long, first what decides most"
 	@echo "PYTHON=/path/to/python  another Python; its own torch is kept"
 
 report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf
-	@$(BIN)/gpu-report plan --configfile $(CONFIG)
-	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
+	@$(BIN)/gpu-report plan --configfile $(CONFIG)$(if $(MINUTES), --minutes $(MINUTES))
+	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)$(if $(MINUTES), --config minutes=$(MINUTES))
 	@$(BIN)/gpu-report stage headline
 
 html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html, the report for a browser; needs no TeX
-	@$(BIN)/gpu-report plan --configfile $(CONFIG)
-	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG) -- report/gpu_report.html
+	@$(BIN)/gpu-report plan --configfile $(CONFIG)$(if $(MINUTES), --minutes $(MINUTES))
+	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)$(if $(MINUTES), --config minutes=$(MINUTES)) -- report/gpu_report.html
 	@echo "$(CURDIR)/report/gpu_report.html"
 
 test: test-system $(TOOLS) ## run the tests that each change needs, with a report built on the CPU (8 minutes on 2 cores)

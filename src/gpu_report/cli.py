@@ -207,7 +207,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "show this machine's id and its devices",
         ),
         "plan": _Command(
-            "overview:show_plan",
+            "planning:show_plan",
             "say what a study is about to measure",
             [
                 _CONFIGFILE,
@@ -217,8 +217,14 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                     nargs="+",
                     metavar="MACHINE",
                 ),
+                _optional(
+                    "--minutes",
+                    "time budget instead of the configuration's; what it would leave out",
+                    type=float,
+                ),
             ],
-            more="by `snakemake report/gpu_report.pdf`, and what jobs of a cluster ask for",
+            more="by `snakemake report/gpu_report.pdf`, how long it takes, and what jobs of a "
+            "cluster ask for",
         ),
         "list": _Command(
             "overview:list_variants",
@@ -688,6 +694,12 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             "measuring:measure_variant",
             "measure one variant of the study and write its record and traces",
             [_STUDY, _required("--variant", "its name")],
+            measures=True,
+        ),
+        "measure-further": _Command(
+            "budget:measure_further",
+            "measure further processes: with a time budget, where a claim is open",
+            [_STUDY],
             measures=True,
         ),
         "measure-sentinels": _Command(

@@ -20,6 +20,7 @@ CARRIERS = {"__init__.py", "errors.py"}
 
 MEASURING = {
     "describe_machine",
+    "measure_further",
     "measure_sentinels",
     "measure_variant",
     "search_batch_size",

@@ -252,7 +252,16 @@ def records(results, study):
     if MACHINES[results].bundle:
         return [f"{results}/{name}" for name in ("runs", "batch_sizes", "sentinels")]
     last_point = [f"{results}/sentinels.measured"] if study.sentinels else []
-    return [*measured(results, study), *last_point]
+    return [*measured(results, study), *further(results, study), *last_point]
+
+
+def further(results, study):
+    """The mark of further processes, where a time budget has ever asked for them; they need every
+    record.
+    """
+    mark = f"{results}/further.measured"
+    is_whole = study == MACHINES[results].study and not MACHINES[results].bundle
+    return [mark] if is_whole and (study.minutes is not None or Path(mark).exists()) else []
 
 
 def measured(results, study):

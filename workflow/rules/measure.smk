@@ -93,12 +93,35 @@ rule search_batch_size:
         "gpu-report search-batch-size --study {params.study:q} --search {wildcards.search:q} 2> {log:q}"
 
 
+# Further processes of what a time budget left at three: those that an open claim needs, or without
+# a budget all of them. Their records grow in place, and so do their trace tables; the study's tables wait for it.
+rule measure_further:
+    input:
+        lambda wildcards: measured(results_of(wildcards), study_of(wildcards)),
+    output:
+        touch("results/machines/{measured}/further.measured"),
+    log:
+        "results/machines/{measured}/logs/measure_further.log",
+    priority: 8
+    conda:
+        ENVIRONMENT
+    threads: cores_of
+    params:
+        study="results/machines/{measured}/study.json",
+        minutes=config.get("minutes"),
+    message:
+        "measuring further processes on {wildcards.measured}"
+    shell:
+        "gpu-report measure-further --study {params.study:q} 2> {log:q}"
+
+
 # The sentinels at the end: after everything else, and again after each addition. Before that, jobs
 # of measure_variant measure them where it is due. Their folder is no output: Snakemake would delete
 # the points in it before the next are measured.
 rule measure_sentinels:
     input:
         lambda wildcards: measured(results_of(wildcards), study_of(wildcards)),
+        lambda wildcards: further(results_of(wildcards), study_of(wildcards)),
     output:
         touch("results/machines/{measured}/sentinels.measured"),
     log:

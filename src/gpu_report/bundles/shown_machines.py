@@ -98,6 +98,11 @@ def choose_machines(
             "machines: here is not measured beside machines of a cluster; remove here, or "
             f"{[*of_cluster]}"
         )
+    if of_cluster and config.get("minutes") is not None:
+        raise ConfigError(
+            f"minutes: a time budget is for this machine, not for {[*of_cluster]}, whose jobs run "
+            "beside each other; remove it"
+        )
     known = {name: known_machine(name, request) for name, request in of_cluster.items()}
     if unknown := {name: requests[name] for name, machine in known.items() if machine is None}:
         return Shown(machines=(), notes=(), unknown=unknown)

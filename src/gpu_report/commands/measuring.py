@@ -49,6 +49,7 @@ from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import boot, find_machine, require_machine
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement
+from gpu_report.tables.claims import FIRST_PROCESSES
 from gpu_report.tables.marks import MEANINGS, WEAKENS_TIMES, marks_of_numbers
 from gpu_report.tables.processes import values_of
 from gpu_report.tables.statistics import summarise
@@ -120,9 +121,13 @@ def measure_variant(arguments: Namespace) -> None:
         take_own_temporary_folder()
         _measure_sentinels(results)
         record = _measure_whole(
-            results, slug, on_progress=shown(slug, _LineForEachRun(slug)), hosts=hosts
+            results,
+            slug,
+            on_progress=shown(slug, LineForEachRun(slug)),
+            hosts=hosts,
+            processes=range(FIRST_PROCESSES) if results.study.minutes else None,
         )
-    say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}")
+    say(f"{record.variant}: {outcome(record)}{_part_in_it(hosts)}")
 
 
 def measure_sentinels(arguments: Namespace) -> None:
@@ -173,7 +178,7 @@ def _measure_sentinels(results: ResultsFolder, *, since: datetime | None = None)
         )
         name = f"{point.provenance.began:%Y%m%dT%H%M%SZ}-{point.variant}.json"
         POINT_FILE.write(point, results.machine_folder / SENTINELS_FOLDER / name)
-        say(f"{point.variant}, a sentinel: {_outcome(record)}")
+        say(f"{point.variant}, a sentinel: {outcome(record)}")
 
 
 def run(arguments: Namespace) -> None:
@@ -404,7 +409,7 @@ def _run_one(
             speed=_rate(record) if record.status == "ok" else "",
         )
     where = f" (log: {log})" if record.reason and keeps else ""
-    say(f"{record.variant}: {_outcome(record)}{_part_in_it(hosts)}{where}")
+    say(f"{record.variant}: {outcome(record)}{_part_in_it(hosts)}{where}")
     if not keeps:
         say("nothing was recorded; --record keeps the record, its traces and a log")
     elif hosts.index == 0:
@@ -412,12 +417,17 @@ def _run_one(
 
 
 def _measure_whole(
-    results: ResultsFolder, slug: str, *, on_progress: messages.OnProgress, hosts: Hosts
+    results: ResultsFolder,
+    slug: str,
+    *,
+    on_progress: messages.OnProgress,
+    hosts: Hosts,
+    processes: range | None = None,
 ) -> Record:
     """Measure beside what was measured before, and put folders and record in its place once all are
     whole.
 
-    A host other than 0 keeps nothing of it.
+    A host other than 0 keeps nothing of it. `processes` are as in `measure_variant`.
     """
     measure_into = partial(
         measure,
@@ -425,6 +435,7 @@ def _measure_whole(
         machine=results.resolved.machine,
         on_progress=on_progress,
         hosts=hosts,
+        processes=processes,
     )
     if hosts.index:
         with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as temporary:
@@ -454,7 +465,7 @@ def _measure_whole(
     return record
 
 
-class _LineForEachRun:
+class LineForEachRun:
     """Prints a line when the first sign of each process arrives, so that Snakemake's output shows
     where it is.
     """
@@ -469,7 +480,8 @@ class _LineForEachRun:
             say(f"{self._slug}: {in_words(progress)}")
 
 
-def _outcome(record: Record) -> str:
+def outcome(record: Record) -> str:
+    """How measuring it ended, in a line: its rate and the doubts about it, or why there is none."""
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
     marks = marks_of_numbers(record, summarise(values_of(record, "throughput_per_s")))

@@ -9,14 +9,13 @@ from typing import Final
 from rich.table import Table
 
 from gpu_report.bundles.manifest import why_no_trace
-from gpu_report.bundles.shown_machines import MACHINES, ShownMachine, choose_machines
+from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
 from gpu_report.measure.threads import training_threads
-from gpu_report.printing.number_format import count, counted
+from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
-from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import RECORD_FILE, differences
 from gpu_report.study.cluster import describe_machine as describe_machine_as
 from gpu_report.study.cluster import read_requests
@@ -26,6 +25,7 @@ from gpu_report.study.machine import cpu_has_bf16, find_machine, usable_cores
 from gpu_report.study.search import BatchSearch
 from gpu_report.study.study import Study, load_study
 from gpu_report.study.variant import Variant
+from gpu_report.tables.claims import asked_processes
 from gpu_report.tables.marks import is_same_code
 
 Asked = Variant | BatchSearch
@@ -82,71 +82,6 @@ def list_variants(arguments: Namespace) -> None:
     console = new_console(unwrapped_when_piped=True)
     console.print(f"{results.study.name} on {results.resolved.machine}")
     console.print(table)
-
-
-def show_plan(arguments: Namespace) -> None:
-    """Print what is measured first and, of a cluster's machines, what its jobs ask for."""
-    config = read_config(arguments.configfile)
-    if arguments.machines:
-        config["machines"] = arguments.machines
-    shown = choose_machines(config)
-    for name, request in shown.unknown.items():
-        say(
-            f"{name}: no job has found out yet which machine it is; the first asks for "
-            f"{request.in_words}"
-        )
-    for machine in shown.measured:
-        _show_plan_of(machine)
-    if shown.measured and (why := why_no_commit()):
-        say(
-            "note: git names no commit of this code, and pack refuses measurements without one: "
-            f"{why}"
-        )
-    published = [machine.id for machine in shown.machines if machine.bundle]
-    if published and shown.measured:
-        say(f"compared with, as published: {', '.join(published)}")
-    elif published:
-        say(f"nothing is measured: the report is about {published[0]}")
-
-
-def _show_plan_of(machine: ShownMachine) -> None:
-    study, request = machine.study, machine.request
-    results = results_of(machine.id, study)
-    measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
-    say(
-        f"{study.title}: {len(study.variants)} variants on {machine.id} "
-        f"({', '.join(study.trained_devices)})"
-    )
-    if request and (
-        jobs := len(measuring) + len(searching) + (not results.calibration_file.exists())
-    ):
-        several = [
-            nodes for slug in measuring if (nodes := request.nodes_for(study.variant(slug))) > 1
-        ]
-        hours = (jobs - len(several) + sum(several)) * request.minutes * request.gpus / 60
-        at_most = (
-            f"; at most {count(hours, 'hours').plain()} of the GPUs asked for" if hours else ""
-        )
-        on_several = "".join(
-            f"; {several.count(nodes)} of them on {nodes} such nodes"
-            for nodes in sorted({*several})
-        )
-        say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{on_several}{at_most}")
-    if measuring:
-        processes = study.protocol.repetitions + 1
-        say(
-            f"{len(measuring)} to measure, each in {processes} fresh "
-            f"processes{'' if request else ', one at a time'}:"
-        )
-        say("\n".join(f"  {slug}" for slug in measuring))
-    if searching:
-        say(
-            f"{len(searching)} to search for a batch size, each in a fresh process per number of "
-            "samples:"
-        )
-        say("\n".join(f"  {slug}" for slug in searching))
-    if not (measuring or searching):
-        say("all measured")
 
 
 def results_here(config_file: Path) -> ResultsFolder:
@@ -210,4 +145,6 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
         if is_same_code(record, results.resolved.today)
         else ", by another version of the measuring code"
     )
-    return State(name="measured", reason=measured_at + by_other_code)
+    processes, wanted = len(record.repetitions), asked_processes(record)
+    fewer = f", {processes} of {wanted} processes" if processes < wanted else ""
+    return State(name="measured", reason=measured_at + by_other_code + fewer)

@@ -5,11 +5,12 @@ only what it needs.
 from argparse import Namespace
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 from gpu_report.answers.finding import write_findings
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, read_points
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record, read_points
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
@@ -22,12 +23,16 @@ def tabulate_trace(arguments: Namespace) -> None:
     """Write the tables of one variant's trace; a variant without a trace gets tables
     without rows.
     """
+    write_trace_tables(RECORD_FILE.read(arguments.record), arguments.trace, arguments.tables)
+
+
+def write_trace_tables(record: Record, trace: Path, tables: Path) -> None:
+    """The same of a record and the folder of its light trace."""
     from gpu_report.traces.tables import as_csv, tabulate_trace_of
 
-    rich_folder = arguments.trace.with_name(RICH_TRACE_FOLDER)
-    rows = tabulate_trace_of(RECORD_FILE.read(arguments.record), arguments.trace, rich_folder)
+    rows = tabulate_trace_of(record, trace, trace.with_name(RICH_TRACE_FOLDER))
     for name, text in as_csv(rows).items():
-        write_text_atomically(arguments.tables / name, text)
+        write_text_atomically(tables / name, text)
 
 
 def tabulate_calibration(arguments: Namespace) -> None:

@@ -67,6 +67,8 @@ class Run:
     machine: str
     index: int
     is_profiled: bool = False
+    first_index: int = 0
+    """Of the process that describes the workload and compiles with an empty cache."""
     threads: int
     trace_folder: Path
     """For the light trace of the profiled run, and nothing else."""

@@ -177,7 +177,7 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     started_at, started = utc_now(), time.perf_counter()
     training = _build(run, device, world)
     build_time_s = time.perf_counter() - started
-    if run.index == 0:
+    if run.index == run.first_index:
         send(Built(facts=_describe(training)))
 
     phase = torch.cuda.nvtx.range if run.has_nvtx_ranges else nullcontext
@@ -199,7 +199,7 @@ def _time(run: Run, device: torch.device, send: Send, world: World) -> None:
     )
     if ranks:
         trained = of_all_ranks(trained, ranks, divide_batch=training.variant.divides_batch)
-    cache: PreparationCache = "empty" if run.index == 0 else "filled"
+    cache: PreparationCache = "empty" if run.index == run.first_index else "filled"
     repetition = Repetition(
         index=run.index,
         seed=run.seed,

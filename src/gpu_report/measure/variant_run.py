@@ -56,11 +56,13 @@ def measure_variant(
     hosts: Hosts = ONE_HOST,
     is_profiled: bool = True,
     processes: range | None = None,
+    pieces_of_stages: Sequence[int] = (),
 ) -> Record:
     """Train the variant in fresh processes, profile it in one more unless `is_profiled` is switched
     off, and return the record, which is not written.
 
-    `processes` are the indices of those to train, all that the protocol asks for unless given.
+    `processes` are the indices of those to train, all that the protocol asks for unless given; then
+    `pieces_of_stages` divides a model as the processes before them did.
     Of several processes one waits for the others for at most `patience_s`; then the run has failed.
     Of several hosts every one does this, and each has the whole record.
 
@@ -99,9 +101,11 @@ def measure_variant(
             cache_folder=Path(cache_folder),
             patience_s=patience_s,
             hosts=hosts,
+            pieces_of_stages=tuple(pieces_of_stages),
         )
         asked = measurement.protocol.repetitions
-        runs = [replace(first_run, index=index) for index in processes or range(asked)]
+        indices = processes or range(asked)
+        runs = [replace(first_run, index=index, first_index=indices[0]) for index in indices]
         if is_profiled:
             runs.append(replace(first_run, index=asked, is_profiled=True))
         outcomes = _carry_out_runs(runs, on_progress)
@@ -151,7 +155,7 @@ def _carry_out_runs(runs: Sequence[Run], on_progress: OnProgress) -> list[Outcom
             run = replace(  # noqa: PLW2901
                 run,
                 timed_step_ms=timed_step_ms(_repetitions(outcomes)) if run.is_profiled else None,
-                pieces_of_stages=tuple(facts.pieces_of_stages) if facts else (),
+                pieces_of_stages=tuple(facts.pieces_of_stages) if facts else run.pieces_of_stages,
             )
             outcomes.append(carry_out_in_fresh_process(run, on_progress))
             end = outcomes[-1].end

@@ -171,6 +171,11 @@ def duration(
     return quantity(seconds * factor, chosen, low=low * factor, high=high * factor)
 
 
+def in_minutes(seconds: float) -> str:
+    """A rough time in words: `4.5 minutes`, or `50 s`."""
+    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} s"
+
+
 def memory(
     mib: float, *, low: float = math.nan, high: float = math.nan, unit: str | None = None
 ) -> Quantity:

@@ -26,7 +26,7 @@ MEASURES_ALIKE: Final = (
             "20b34edd0a3b68300bf2481d026ffa8cf56c1a7c523aaf5dcaa00252f1346297",
             "7c40ef47d4df060f1379178fa037e8f31c2226c12da5bb1bdb0bf9c5ea3a0270",
             "01559c8e1324409e30cd587963899c79f184ac5d061a352acbb365b16f5f8277",
-            "215f10d67fac93d83ad12f4007abce5ec1c988c62828450f34fa5536e99edf74",
+            "c9862085c53de20ef387efb7b8b5f6f0a149abb65f518096f2a8a9a2d1a99c01",
         }
     ),
     frozenset(

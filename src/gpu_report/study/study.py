@@ -170,6 +170,8 @@ class Study:
     experiments: tuple[Experiment, ...]
     sentinels: tuple[Measurement, ...] = ()
     """Measured at the begin, on the way and at the end, to show how the machine drifts."""
+    minutes: float | None = None
+    """Time budget of measuring; without one, every variant is measured in all processes."""
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
@@ -247,7 +249,9 @@ class Study:
         )
         used = {variant.workload for experiment in experiments for variant in experiment.variants}
         workloads = {name: workload for name, workload in self.workloads.items() if name in used}
-        return replace(self, experiments=experiments, workloads=workloads, sentinels=())
+        return replace(
+            self, experiments=experiments, workloads=workloads, sentinels=(), minutes=None
+        )
 
     def alone(self, experiment: str) -> "Study":
         """The study as if this were its only experiment, without sentinels, whose last points need
@@ -384,6 +388,7 @@ def load_study(
             )
             for variant in dict.fromkeys(sentinels)
         ),
+        minutes=config.get("minutes"),
     )
 
 

@@ -17,10 +17,13 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal
 
+from gpu_report.records.batch_sizes import SearchRecord
+from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.experiments import baselines_of
+from gpu_report.tables.processes import preparation_cold_s, speedup
 from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm
 
 FIRST_PROCESSES: Final = 3
@@ -46,20 +49,19 @@ class Claim:
     reference: str
     figure: Summary
 
-    def is_open(self, counts: Mapping[str, int], asked: int) -> bool:
-        """Whether further processes could decide it: no look has, and not so few are left that the
-        last would not either.
+    @property
+    def sides(self) -> tuple[str, str]:
+        return self.variant, self.reference
+
+    def is_open(self, processes: int, asked: int) -> bool:
+        """Whether further processes could decide it: no look has, and those that are left may; both
+        sides have as many `processes`, or more.
         """
-        measured = min(counts[self.variant], counts[self.reference])
-        if measured >= asked or not self.figure.count:
-            return False
         p = self.figure.p
-        if math.isnan(p):
-            return True
-        if p < EARLY:
+        if processes >= asked or not self.figure.count or p < EARLY:
             return False
-        z = NormalDist().inv_cdf(1 - p / 2)
-        return measured * (_Z / z) ** 2 <= HOPELESS * asked if z > 0 else False
+        needed = (_Z / NormalDist().inv_cdf(1 - p / 2)) ** 2 * processes if p < 1 else math.inf
+        return math.isnan(p) or needed <= HOPELESS * asked
 
 
 def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
@@ -95,17 +97,62 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
     ]
 
 
-def wanting(claims: Iterable[Claim], counts: Mapping[str, int], asked: int) -> list[str]:
-    """The configurations whose next process helps an open claim: of the claim that is nearest to
-    being decided first, and of its two sides the one with fewer processes, or both.
+def open_claims(experiments: Iterable[Experiment], records: Mapping[str, Record]) -> list[Claim]:
+    """The claims of these experiments that further processes can decide, the nearest to being
+    decided first; the records of their variants are given by name.
     """
-    nearest = sorted(
-        (claim for claim in claims if claim.is_open(counts, asked)),
-        key=lambda claim: claim.figure.p,
-    )
+
+    def compare(one: Variant, other: Variant) -> Summary:
+        return speedup(records[one.slug], records[other.slug])
+
+    found = [
+        claim
+        for experiment in experiments
+        for claim in speed_claims(experiment, compare)
+        if claim.is_open(
+            min(len(records[side].repetitions) for side in claim.sides),
+            min(asked_processes(records[side]) for side in claim.sides),
+        )
+    ]
+    return sorted(found, key=lambda claim: claim.figure.p)
+
+
+def wanting(claims: Iterable[Claim], counts: Mapping[str, int]) -> list[str]:
+    """The configurations whose next process helps these claims, in their order: of the two sides of
+    each the one with fewer processes, or both.
+    """
     found: dict[str, None] = {}
-    for claim in nearest:
-        sides = (claim.variant, claim.reference)
-        least = min(counts[side] for side in sides)
-        found |= dict.fromkeys(side for side in sides if counts[side] == least)
+    for claim in claims:
+        least = min(counts[side] for side in claim.sides)
+        found |= dict.fromkeys(side for side in claim.sides if counts[side] == least)
     return [*found]
+
+
+def asked_processes(record: Record) -> int:
+    """As many as its protocol asks for; a time budget may have left it with fewer."""
+    return record.measurement["protocol"]["repetitions"]
+
+
+def spent_s(measured: Iterable[Record | SearchRecord]) -> float:
+    """Seconds that measuring these took."""
+    return sum(each.provenance.measuring_s or 0.0 for each in measured)
+
+
+def process_s(record: Record) -> float:
+    """Seconds that each of its processes took, the profiled one as the others."""
+    return spent_s([record]) / max(len(record.repetitions) + (record.profile is not None), 1)
+
+
+def further_process_s(record: Record) -> float:
+    """An estimate of how long one more process takes, which compiles with an empty cache."""
+    cold_s = preparation_cold_s(record)
+    return process_s(record) + (cold_s if cold_s > 0 else 0.0)
+
+
+def seconds_to_complete(claims: Iterable[Claim], records: Mapping[str, Record]) -> float:
+    """An estimate of how long all processes take that these claims lack."""
+    sides = {side for claim in claims for side in claim.sides}
+    return sum(
+        (asked_processes(record) - len(record.repetitions)) * further_process_s(record)
+        for record in map(records.__getitem__, sides)
+    )

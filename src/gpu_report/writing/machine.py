@@ -14,17 +14,19 @@ from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
-from gpu_report.printing.number_format import count, duration
+from gpu_report.printing.number_format import count, counted, duration, in_minutes
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, with_variants
+from gpu_report.tables.claims import open_claims, seconds_to_complete
 from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
 from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
 from gpu_report.words import (
     date_words,
+    described,
     execution_in_words,
     flags_of,
     model_cell,
@@ -98,6 +100,7 @@ def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
 
 
 _LONGEST_REASON: Final = 300
+_NAMED_OPEN: Final = 3
 _OF_PROCESSES: Final = ("single", "high variance", "unsettled", "host jitter")
 """Marks of how processes and their epochs vary; the others are about the machine and its
 software.
@@ -353,7 +356,24 @@ class MachineResults:
     @cached_property
     def limits(self) -> Mapping[str, list[str]]:
         """What its numbers do not say, by what limits them."""
-        return limits(self.variants, spread_of(rows_of(self.tables.sentinels)))
+        found = limits(self.variants, spread_of(rows_of(self.tables.sentinels)))
+        return {**found, "processes": [*found["processes"], *self.left_open]}
+
+    @cached_property
+    def left_open(self) -> list[str]:
+        """The comparisons that a time budget left open, first how many; empty without any."""
+        records = {record.variant: record for record in self.records}
+        claims = open_claims(self.experiments, records)
+        if not claims:
+            return []
+        rows = {row["variant"]: row for row in self.measured}
+        pairs = [[described(rows[side]) for side in claim.sides] for claim in claims[:_NAMED_OPEN]]
+        return [
+            f"For lack of time, {counted(len(claims), 'comparison')} stayed open; about "
+            f"{in_minutes(seconds_to_complete(claims, records))} more would measure all of their "
+            "processes.",
+            f"Nearest to being decided: {'; '.join(' over '.join(each) for each in pairs)}.",
+        ]
 
     @property
     def flagged(self) -> Mapping[str, int]:
@@ -370,6 +390,7 @@ class MachineResults:
         return [
             *_versions(self.measured),
             *_processes(self.measured),
+            *self.left_open[:1],
             *([with_marks] if marked else []),
             *_unwatched(self.measured),
         ]

@@ -1,5 +1,6 @@
 """`gpu-report plan`: what would be measured, here or by jobs of a cluster."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,39 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def write_small_study(folder: Path) -> str:
+    """That of one model which trains in no time."""
+    row = {
+        "workload": "linear_regression",
+        "device": "cpu",
+        "batch_size": [8000, 16000],
+        "epochs": 2,
+        "steps_per_epoch": 5,
+    }
+    asked = {"question": "?", "axis": "batch_size", "baseline": 8000, "grid": [row]}
+    config = yaml.safe_load(Path(CI).read_text("utf-8")) | {"experiments": {"batch_size": asked}}
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(config), "utf-8")
+    return str(path)
+
+
+def test_a_plan_says_how_long_it_takes_and_refuses_a_budget_for_fewer_than_three_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = write_small_study(tmp_path)
+
+    assert main(["plan", "--configfile", config, "--minutes", "60"]) == 0
+    said = capsys.readouterr().out
+    assert main(["plan", "--configfile", config, "--minutes", "0.001"]) == 2
+    refused = capsys.readouterr().err
+
+    assert re.search(r"about [\d.]+ (s|minutes) for 3 processes of each", said)
+    assert "0.001 are too few for 3 processes of each configuration" in refused
+    assert "no experiment fits alone" in refused
+    assert len(refused.splitlines()) == 1
 
 
 @pytest.mark.usefixtures("cluster")
@@ -66,7 +100,7 @@ def test_code_without_a_commit_is_said_before_anything_is_measured(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(provenance, "_PACKAGE", tmp_path)
 
-    assert main(["plan", "--configfile", CI]) == 0
+    assert main(["plan", "--configfile", write_small_study(tmp_path)]) == 0
 
     (note,) = (line for line in capsys.readouterr().out.splitlines() if "commit" in line)
     assert "not a git repository" in note
