@@ -120,7 +120,7 @@ def _distinguishing_name(row: "pd.Series[Any]", axis: str) -> str:
     return labels.joined(named, labels.field_label(axis, row[axis])) if axis else str(named)
 
 
-_MOST_IN_TABLE: Final = 3
+MOST_IN_TABLE: Final = 3
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
 
@@ -197,7 +197,7 @@ class FigureSpec:
 
 def is_said_by_table(shown: Shown) -> bool:
     """Whether there are so few variants that their table says as much as a figure."""
-    return len(shown.rows) <= _MOST_IN_TABLE
+    return len(shown.rows) <= MOST_IN_TABLE
 
 
 LINES: Final = 38

@@ -18,10 +18,10 @@ from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, style
 from gpu_report.figures.declaration import (
+    MOST_IN_TABLE,
     Shown,
     VariantFigure,
     extremes_of,
-    is_said_by_table,
 )
 from gpu_report.figures.points import Entry, hollow_handles, new_rows, place_rows
 from gpu_report.figures.stacked_bars import (
@@ -169,7 +169,9 @@ LADDER: Final = VariantFigure(
 
 
 def _no_ladders(shown: Shown) -> pd.DataFrame:
-    rows = shown.rows.groupby("group").filter(lambda group: not is_ladder(group))
+    rows = shown.rows.groupby("group").filter(
+        lambda group: len(group) > MOST_IN_TABLE and not is_ladder(group)
+    )
     return (
         rows
         if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any()
@@ -238,7 +240,6 @@ TRADE_OFF: Final = VariantFigure(
     ),
     along=("optimization",),
     rows=_no_ladders,
-    unless=(is_said_by_table,),
     draw=trade_off_figure,
     groups_on_page=3,
     sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),

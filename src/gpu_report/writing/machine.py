@@ -20,7 +20,13 @@ from gpu_report.study.machine import hardware_words
 from gpu_report.study.options import is_bound
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, with_variants
-from gpu_report.tables.claims import open_claims, seconds_to_complete
+from gpu_report.tables.claims import (
+    EARLY,
+    FIRST_PROCESSES,
+    asked_processes,
+    open_claims,
+    seconds_to_complete,
+)
 from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
 from gpu_report.tables.sessions import spread_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
@@ -361,18 +367,26 @@ class MachineResults:
 
     @cached_property
     def left_open(self) -> list[str]:
-        """The comparisons that a time budget left open, first how many; empty without any."""
-        records = {record.variant: record for record in self.records}
-        claims = open_claims(self.experiments, records)
-        if not claims:
+        """What a time budget left out, first what it left open; empty where all processes ran."""
+        records = {record.variant: record for record in self.records if record.status == "ok"}
+        fewer = [each for each in records.values() if len(each.repetitions) < asked_processes(each)]
+        if not fewer:
             return []
+        claims = open_claims(self.experiments, {each.variant: each for each in self.records})
         rows = {row["variant"]: row for row in self.measured}
         pairs = [[described(rows[side]) for side in claim.sides] for claim in claims[:_NAMED_OPEN]]
-        return [
+        still_open = [
             f"For lack of time, {counted(len(claims), 'comparison')} stayed open; about "
             f"{in_minutes(seconds_to_complete(claims, records))} more would measure all of their "
             "processes.",
             f"Nearest to being decided: {'; '.join(' over '.join(each) for each in pairs)}.",
+        ]
+        return [
+            *(still_open if claims else ["The time budget left no comparison open."]),
+            f"{len(fewer)} of {len(records)} configurations trained in fewer processes than the "
+            f"study asks for: in {FIRST_PROCESSES} at first, and in further ones where a "
+            f"comparison was neither decided (p < {EARLY}, adjusted) nor one that all processes "
+            "would leave open.",
         ]
 
     @property
