@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from gpu_report.bundles.shown_machines import ShownMachine, choose_machines
+from gpu_report.commands.budget import state_of_budget
 from gpu_report.commands.overview import results_of, waiting
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, GpuReportError, RecordError
@@ -100,6 +101,9 @@ def _show_plan_of(machine: ShownMachine) -> None:
         say("\n".join(f"  {slug}" for slug in searching))
     if not (measuring or searching):
         say("all measured")
+        if study.minutes is not None:
+            records = {each.variant: each for each in results.read_records()}
+            say(state_of_budget(study, records, results.read_searches()))
 
 
 def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
@@ -131,9 +135,10 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
         )
     most = (asked - FIRST_PROCESSES) * len(missing)
     further = min(most, math.floor(left_s * len(missing) / sum(each_s.values())))
+    further_ones = f" and about {further} of the {most} further ones, where claims are open"
     return (
-        f"{whole}; {study.minutes:g} minutes are enough for {FIRST_PROCESSES} of each and about "
-        f"{further} of the {most} further ones, where claims are open"
+        f"{whole}; {study.minutes:g} minutes are enough for {FIRST_PROCESSES} of each"
+        f"{further_ones if most else ''}"
     )
 
 

@@ -322,11 +322,11 @@ def over_base(record: Record) -> Summary:
 
 
 def quality_change(record: Record, reference: Record | None) -> Summary:
-    """How much higher the quality after the last epoch is than the reference's, seed by seed.
+    """How much higher the quality after the last epoch is than the reference's, seed by seed, of
+    the processes that both have.
 
-    Not measured where a variant was not, where one of them has a process that the other has no twin
-    of, where the two learn different workloads, or were measured by different versions of the
-    protocol.
+    Not measured where a variant was not, where each has a process that the other has no twin of,
+    where the two learn different workloads, or were measured by different versions of the protocol.
     """
     if (
         reference is None

@@ -378,7 +378,11 @@ def _exposed_row(record: Record, bound: Record) -> Row:
     steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
     exposed = difference(steps_ms, bounds_ms)
     shares = (
-        {begin: 1 - bounds_ms[begin] / step_ms for begin, step_ms in steps_ms.items()}
+        {
+            begin: 1 - bounds_ms[begin] / step_ms
+            for begin, step_ms in steps_ms.items()
+            if begin in bounds_ms
+        }
         if exposed.count
         else {}
     )

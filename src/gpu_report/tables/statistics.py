@@ -147,11 +147,11 @@ def ratio(
 
 
 def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDENCE) -> Summary:
-    """The mean of the differences from `reference` seed by seed; not measured where the seeds are
-    not the same.
+    """The mean of the differences from `reference` seed by seed; not measured where each side has
+    seeds that the other lacks. One side alone may have more: a time budget leaves the other fewer.
     """
     found = [values[key] - reference[key] for key in values if key in reference]
-    if not len(found) == len(values) == len(reference) or not _can_be_averaged(found, "linear"):
+    if len(found) < min(len(values), len(reference)) or not _can_be_averaged(found, "linear"):
         return NOT_MEASURED
     return _mean(found, confidence)
 

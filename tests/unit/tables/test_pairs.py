@@ -72,18 +72,26 @@ def test_a_training_whose_optimizer_keeps_smaller_numbers_is_not_called_faster()
     ("before", "after", "pairs"),
     [
         (with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, 0.7, first_seed=7), 0),
-        (with_qualities(PLAIN, 0.5, 0.7, 0.9), with_qualities(OTHER, 0.5, 0.7), 2),
         (with_qualities(PLAIN, 0.5, 0.7), with_qualities(OTHER, 0.5, float("nan")), 2),
         (with_qualities(PLAIN, None, 0.7, 0.9), with_qualities(OTHER, 0.4, 0.6, None), 3),
     ],
-    ids=["other seeds", "a process without a twin", "diverged", "a quality lends no seed"],
+    ids=["other seeds", "diverged", "a quality lends no seed"],
 )
-def test_a_change_is_known_where_each_process_has_a_twin_with_a_quality(
+def test_a_change_is_unknown_where_each_side_has_a_process_without_a_twin_with_a_quality(
     before: Record, after: Record, pairs: int
 ) -> None:
     assert len(pairs_of(before, after)) == pairs
     assert math.isnan(quality_change(after, before).value)
     assert math.isnan(quality_change(before, after).value)
+
+
+def test_a_side_that_a_time_budget_left_fewer_processes_is_compared_by_those() -> None:
+    more, fewer = with_qualities(PLAIN, 0.5, 0.7, 0.9, 0.1), with_qualities(OTHER, 0.6, 0.7, 0.9)
+
+    found = quality_change(fewer, more)
+
+    assert found.count == 3
+    assert found.value == pytest.approx(0.1 / 3)
 
 
 @pytest.mark.parametrize(
