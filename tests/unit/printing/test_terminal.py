@@ -202,8 +202,9 @@ def test_records_and_machines_print_no_order(text: str) -> None:
         PublishedBundle(path=Path(text), manifest=manifest_with(text)),
     )
 
-    with replaced(
-        "overview", find_machine=here, load_study=study, state_of=state, choose_machines=shown
+    with (
+        replaced("overview", find_machine=here, load_study=study, state_of=state),
+        replaced("planning", choose_machines=shown),
     ):
         listed = (
             printed("list", "--configfile", CONFIG)
