@@ -38,11 +38,11 @@ from gpu_report.tables.claims import (
     wanting,
 )
 from gpu_report.tables.processes import values_of
-from gpu_report.tables.statistics import SIGNIFICANCE, ratio
+from gpu_report.tables.statistics import ratio
 
 RECORDED: Final = Path(__file__).parent / "recorded"
-Verdicts = dict[tuple[str, ...], int]
-"""Of each claim 1 or -1 by its sign, 0 where it is too close to call."""
+Verdicts = dict[tuple[str, ...], str]
+"""Of each claim its sign, or the fastest; empty where it is too close to call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +132,15 @@ class Drawn:
 
 
 def verdicts_of(claims: Sequence[Claim]) -> Verdicts:
-    """Which of two is the fastest is one question, whatever the two are."""
+    """Of speedups the sign; of a group's first two which of them is faster."""
     return {
-        (
-            claim.kind,
-            claim.experiment,
-            claim.variant if claim.kind == "speedup" else claim.sides[0],
-        ): ((1 if claim.figure.value > 1 else -1) if claim.figure.p < SIGNIFICANCE else 0)
+        (claim.kind, claim.experiment, claim.variant if claim.kind == "speedup" else group): (
+            (claim.variant if claim.kind == "fastest" else "<>"[claim.figure.value > 1])
+            if claim.is_significant
+            else ""
+        )
         for claim in claims
+        for group in [Variant.from_slug(claim.variant).workload]
     }
 
 
@@ -168,7 +169,7 @@ def simulate(measured: Measured, *, asked: int, draws: int) -> Iterator[str]:
         *_, (_, found) = drawn.measure()
         for is_whole, verdicts in ((False, found), (True, drawn.measure_whole())):
             false[is_whole] += [
-                any(sign for key, sign in verdicts.items() if key[:2] == ("speedup", each.name))
+                any(found for key, found in verdicts.items() if key[:2] == ("speedup", each.name))
                 for each in measured.study.experiments_with_variants
                 if len(each.variants) > 1
             ]

@@ -8,7 +8,8 @@ A study with a time budget looks at its claims after three processes and again a
 one. A claim counts as decided before all processes are measured only at `EARLY`, so that all looks
 before the last together add little to the 5 % at which the last one decides (Haybittle 1971; Peto
 et al., British Journal of Cancer 1976). One whose sign would stay open in all processes that the
-study asks for, as its interval is too wide, gets no further one either.
+study asks for, as its interval is too wide, gets no further one either; that is judged by the p
+that is not adjusted, which more processes do lower.
 """
 
 import math
@@ -24,6 +25,7 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.experiments import baselines_of
 from gpu_report.tables.processes import preparation_cold_s, speedup
+from gpu_report.tables.sessions import Sessions
 from gpu_report.tables.statistics import SIGNIFICANCE, Summary, holm
 
 FIRST_PROCESSES: Final = 3
@@ -41,27 +43,38 @@ Compare = Callable[[Variant, Variant], Summary]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """That a configuration trains faster or slower than another, by the figure's value."""
+    """That a configuration trains faster or slower than another, by the figure's value.
+
+    The p of the figure is adjusted for the other claims of its experiment; `own_p` is not.
+    """
 
     kind: ClaimKind
-    experiment: str
+    experiment: str = ""
     variant: str
-    reference: str
+    reference: str = ""
     figure: Summary
+    own_p: float = math.nan
 
     @property
-    def sides(self) -> tuple[str, str]:
-        return self.variant, self.reference
+    def sides(self) -> frozenset[str]:
+        """The configurations that it is about."""
+        return frozenset(filter(None, (self.variant, self.reference)))
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it differs from 1, by the level of the report."""
+        return self.figure.p < SIGNIFICANCE
 
     def is_open(self, processes: int, asked: int) -> bool:
-        """Whether further processes could decide it: no look has, and those that are left may; both
-        sides have as many `processes`, or more.
+        """Whether further processes are worth their time: no look has decided it, and those that
+        are left may; both sides have as many `processes`, or more.
         """
-        p = self.figure.p
-        if processes >= asked or not self.figure.count or p < EARLY:
+        if processes >= asked or not self.figure.count or self.figure.p < EARLY:
             return False
-        needed = (_Z / NormalDist().inv_cdf(1 - p / 2)) ** 2 * processes if p < 1 else math.inf
-        return math.isnan(p) or needed <= HOPELESS * asked
+        if math.isnan(self.own_p):
+            return True
+        z = NormalDist().inv_cdf(self.own_p / 2)
+        return z**2 * HOPELESS * asked >= _Z**2 * processes
 
 
 def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
@@ -75,8 +88,8 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
     }
     found = {variant: compare(variant, baseline) for variant, baseline in pairs.items()}
     adjusted = holm([each.p for each in found.values()])
-    compared: list[tuple[ClaimKind, Variant, Variant, Summary]] = [
-        ("speedup", variant, pairs[variant], replace(figure, p=p))
+    compared: list[tuple[ClaimKind, Variant, Variant, Summary, float]] = [
+        ("speedup", variant, pairs[variant], replace(figure, p=p), figure.p)
         for (variant, figure), p in zip(found.items(), adjusted, strict=True)
     ]
     for baseline, group in grouped(found, pairs.__getitem__).items():
@@ -84,7 +97,8 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
         rates[baseline] = 1.0
         first, *others = sorted(rates, key=rates.__getitem__, reverse=True)
         if others and baseline not in (first, others[0]):
-            compared.append(("fastest", first, others[0], compare(first, others[0])))
+            figure = compare(first, others[0])
+            compared.append(("fastest", first, others[0], figure, figure.p))
     return [
         Claim(
             kind=kind,
@@ -92,18 +106,21 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
             variant=variant.slug,
             reference=reference.slug,
             figure=figure,
+            own_p=own_p,
         )
-        for kind, variant, reference, figure in compared
+        for kind, variant, reference, figure, own_p in compared
     ]
 
 
-def open_claims(experiments: Iterable[Experiment], records: Mapping[str, Record]) -> list[Claim]:
-    """The claims of these experiments that further processes can decide, the nearest to being
+def open_claims(
+    experiments: Iterable[Experiment], records: Mapping[str, Record], sessions: Sessions
+) -> list[Claim]:
+    """The claims of these experiments that further processes may decide, the nearest to being
     decided first; the records of their variants are given by name.
     """
 
     def compare(one: Variant, other: Variant) -> Summary:
-        return speedup(records[one.slug], records[other.slug])
+        return speedup(records[one.slug], records[other.slug], sessions)
 
     found = [
         claim
@@ -124,7 +141,7 @@ def wanting(claims: Iterable[Claim], counts: Mapping[str, int]) -> list[str]:
     found: dict[str, None] = {}
     for claim in claims:
         least = min(counts[side] for side in claim.sides)
-        found |= dict.fromkeys(side for side in claim.sides if counts[side] == least)
+        found |= dict.fromkeys(side for side in sorted(claim.sides) if counts[side] == least)
     return [*found]
 
 
