@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic_core import to_jsonable_python
 from rich.console import Console
@@ -25,7 +25,7 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted, share, signed
 from gpu_report.printing.terminal import clean, new_console
 from gpu_report.records.record import Record
-from gpu_report.storage.files import write_text_atomically
+from gpu_report.storage.files import write_errors, write_text_atomically
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.tables.verdicts import (
@@ -62,7 +62,6 @@ _LIVE_COLON: Final = re.compile(r":(?=//|[\w+\\-]+:)")
 """A colon that GitHub would interpret: in an address, as a link; around a name, as an emoji."""
 _OF_TRACES: Final = "per step, in one profiled run of each side"
 _HEADER_OF_TRACES: Final = ("", "on", "before", "after", "change", "calls before", "calls after")
-_HEADER: Final = ("configuration", "before", "after", "change", "verdict")
 _STYLES: Final = {NO_CHANGE: "", NO_VERDICT: "yellow"}
 
 
@@ -72,8 +71,11 @@ class Comparison:
     command line.
 
     `notes` are a sentence each. `changes` has the rows of TRACE_CHANGES of each configuration that
-    is slower.
+    is slower. `sides` are what a reader calls both sides, `header` the columns of `sections`.
     """
+
+    sides: ClassVar[Sequence[str]] = ("before", "after")
+    header: ClassVar[Sequence[str]] = ("configuration", "before", "after", "change", "verdict")
 
     before: str
     after: str
@@ -84,6 +86,11 @@ class Comparison:
     missing: Sequence[str] = ()
     new: Sequence[str] = ()
     changes: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+    @property
+    def sides_in_words(self) -> list[tuple[str, str]]:
+        """What each side is called, and what it is."""
+        return list(zip(self.sides, (self.before, self.after), strict=True))
 
     @property
     def status(self) -> int:
@@ -101,12 +108,12 @@ class Comparison:
         """The verdict on all rows in a line."""
         worse = _names(self.rows, REGRESSIONS, say="verdict")
         if worse:
-            return f"regression in {counted(len(worse), 'configuration')}: {_the_first(worse)}"
+            return f"regression in {counted(len(worse), 'configuration')}: {the_first(worse)}"
         unclear = _names(self.rows, {NO_VERDICT}, say="compared")
         if unclear or self.missing:
             return (
                 "no verdict on "
-                f"{_the_first([*unclear, *(f'{name} (only before)' for name in self.missing)])}"
+                f"{the_first([*unclear, *(f'{name} (only before)' for name in self.missing)])}"
             )
         return "no verdict: nothing was measured" if self.status else "no regression"
 
@@ -122,20 +129,10 @@ class Comparison:
             title = what + (
                 f" ({NO_CHANGE} in {counted(unchanged, 'configuration')})" if unchanged else ""
             )
-            reasons = grouped(
-                [row for row in shown if row["why"]], lambda row: f"{row['verdict']}: {row['why']}"
-            )
             cells = [
                 [row["configuration"], *in_words(row).values(), row["verdict"]] for row in shown
             ]
-            yield (
-                title,
-                cells,
-                [
-                    f"{why}: {', '.join(row['configuration'] for row in each)}"
-                    for why, each in reasons.items()
-                ],
-            )
+            yield title, cells, reasons_of(shown)
 
     @property
     def endings(self) -> list[str]:
@@ -162,6 +159,16 @@ class Comparison:
             *(f"only after: {name}" for name in self.new),
             *self.notes,
         ]
+
+
+def reasons_of(rows: Iterable[Row]) -> list[str]:
+    """The reasons of verdicts, a line each with the rows that have it."""
+    reasons = grouped(
+        [row for row in rows if row["why"]], lambda row: f"{row['verdict']}: {row['why']}"
+    )
+    return [
+        f"{why}: {', '.join(row['configuration'] for row in each)}" for why, each in reasons.items()
+    ]
 
 
 def tolerance_of(arguments: Namespace) -> float:
@@ -191,6 +198,21 @@ def require_two_files(arguments: Namespace) -> None:
         raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
 
 
+def begin_files(arguments: Namespace) -> None:
+    """Empty the files that are asked for, so that a failure is found before anything is measured,
+    and no older verdict stays.
+
+    Raises:
+        ConfigError: they are one.
+        FileWriteError: one cannot be written.
+    """
+    require_two_files(arguments)
+    for file in filter(None, (arguments.json, arguments.markdown)):
+        with write_errors(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"")
+
+
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
     """Write the files that are asked for, and print it, which may fail where nobody reads on."""
     for file, text_of in ((arguments.json, as_json), (arguments.markdown, as_markdown)):
@@ -201,8 +223,9 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
 
 def show(comparison: Comparison, console: Console) -> None:
     """Print tables, where the time went, what else differs, and the verdict last."""
-    console.print(f"before  {comparison.before}", soft_wrap=True)
-    console.print(f"after   {comparison.after}", soft_wrap=True)
+    width = max(map(len, comparison.sides))
+    for side, words in comparison.sides_in_words:
+        console.print(f"{side:{width}}  {words}", soft_wrap=True)
     console.print(comparison.how, soft_wrap=True)
     for title, rows, reasons in comparison.sections():
         console.print()
@@ -212,7 +235,7 @@ def show(comparison: Comparison, console: Console) -> None:
                 [Text(name, overflow="fold"), *numbers, Text(verdict, _STYLES.get(verdict, "bold"))]
                 for name, *numbers, verdict in rows
             ]
-            console.print(text_table(*_HEADER, rows=cells))
+            console.print(text_table(*comparison.header, rows=cells))
         for reason in reasons:
             console.print(reason, soft_wrap=True)
     for name, rows in _where(comparison):
@@ -231,12 +254,11 @@ def as_markdown(comparison: Comparison) -> str:
     lines = [
         f"### {_plain(comparison.headline)}",
         "",
-        f"before: {_plain(comparison.before)}  ",
-        f"after: {_plain(comparison.after)}  ",
+        *(f"{side}: {_plain(words)}  " for side, words in comparison.sides_in_words),
         _plain(comparison.how),
     ]
     for title, rows, reasons in comparison.sections():
-        lines += ["", f"**{title}**", *_markdown_table(_HEADER, rows)]
+        lines += ["", f"**{title}**", *_markdown_table(comparison.header, rows)]
         lines += ["", *(f"- {_plain(reason)}" for reason in reasons)] if reasons else []
     for name, rows in _where(comparison):
         lines += ["", f"**where {_plain(name)} spends more time, {_OF_TRACES}**"]
@@ -282,7 +304,8 @@ def _names(rows: Sequence[Row], verdicts: Collection[str], *, say: str) -> list[
     ]
 
 
-def _the_first(names: Sequence[str]) -> str:
+def the_first(names: Sequence[str]) -> str:
+    """The first few of these names, and how many further ones there are."""
     further = len(names) - _NAMED_IN_HEADLINE
     return ", ".join(names[:_NAMED_IN_HEADLINE]) + (f" and {further} more" if further > 0 else "")
 
@@ -363,8 +386,8 @@ def compare(arguments: Namespace) -> int:
             rows, partial(_tables_of, [before_folder, after_folder])
         )
         comparison = Comparison(
-            before=_in_words(arguments.before, before),
-            after=_in_words(arguments.after, after),
+            before=bundle_in_words(arguments.before, before),
+            after=bundle_in_words(arguments.after, after),
             how=(
                 "both sides are the same records"
                 if before == after
@@ -385,7 +408,8 @@ def compare(arguments: Namespace) -> int:
     return comparison.status
 
 
-def _in_words(path: Path, records: Mapping[str, Record]) -> str:
+def bundle_in_words(path: Path, records: Mapping[str, Record]) -> str:
+    """What a bundle or a folder is, when it was measured, and how many configurations it has."""
     dates = sorted({record.provenance.measured_at[:10] for record in records.values()})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return f"{path}, measured {when}, {counted(len(records), 'configuration')}"

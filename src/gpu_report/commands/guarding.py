@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from gpu_report.commands.comparison import (
     Comparison,
+    begin_files,
     changes_where_slower,
-    require_two_files,
     tolerance_of,
     write_comparison,
 )
@@ -37,7 +37,7 @@ from gpu_report.measure.processes import ending_stopped
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
 from gpu_report.records.provenance import measures_alike
-from gpu_report.storage.files import take_own_temporary_folder, write_errors
+from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import HERE
 from gpu_report.tables.verdicts import differing
@@ -68,7 +68,7 @@ def guard(arguments: Namespace) -> int:
     tolerance = tolerance_of(arguments)
     _check(arguments)
     take_own_temporary_folder()
-    _end_in_order()
+    end_in_order()
     with ExitStack() as stack:
         stack.enter_context(machine_to_itself(limit_s=60 * arguments.wait))
         content = content_of_worktree()
@@ -146,7 +146,7 @@ def guard(arguments: Namespace) -> int:
     return comparison.status
 
 
-def _end_in_order() -> None:
+def end_in_order() -> None:
     """What asks this process to end, as the end of a job or of a terminal, ends it in order:
     checkouts are removed.
 
@@ -190,11 +190,7 @@ def _check(arguments: Namespace) -> None:
     for reference in (arguments.before, arguments.after):
         if reference not in (None, WORKTREE):
             commit_of(reference)
-    require_two_files(arguments)
-    for file in filter(None, (arguments.json, arguments.markdown)):
-        with write_errors(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(b"")  # so that a failure is found now, and no older verdict stays
+    begin_files(arguments)
 
 
 def _task(name: str, arguments: Namespace) -> dict[str, Any]:

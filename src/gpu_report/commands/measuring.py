@@ -253,7 +253,7 @@ def run(arguments: Namespace) -> None:
         take_own_temporary_folder()
         for measurement in measurements:
             print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
-            _write_image_files(measurement)
+            provide_image_files(measurement)
             if arguments.nvtx:
                 if not _train_labelled(measurement, machine=results.resolved.machine, log=log):
                     failed.append(measurement.variant.slug)
@@ -316,7 +316,7 @@ def _search_one(results: ResultsFolder, slug: str) -> None:
     )
 
 
-def _write_image_files(measurement: Measurement) -> None:
+def provide_image_files(measurement: Measurement) -> None:
     """Those that a workload reads, where nobody has written them yet."""
     from gpu_report.workloads.jpeg_files import MANIFEST, write_image_files
 
