@@ -51,8 +51,7 @@ from gpu_report.tables.scaling import (
 from gpu_report.tables.sessions import (
     SENTINELS,
     Sessions,
-    number_sessions,
-    spread_of,
+    sessions_of,
     tabulate_sentinels,
 )
 from gpu_report.tables.sources import SOURCES, tabulate_sources
@@ -83,8 +82,7 @@ class Measured:
     @cached_property
     def sessions(self) -> Sessions:
         """The session of each record and point, and the spread between sessions."""
-        numbers = number_sessions([*self.records, *self.searches, *self.points])
-        return Sessions(numbers=numbers, spread=spread_of(tabulate_sentinels(self.points, numbers)))
+        return sessions_of([*self.records, *self.searches], self.points)
 
     @cached_property
     def timed_traces(self) -> Mapping[str, TraceTables]:

@@ -36,7 +36,10 @@ HOPELESS: Final = 2.0
 """A claim that would need so many times the processes that the study asks for stays open."""
 _Z: Final = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
 
-ClaimKind = Literal["speedup", "fastest"]
+ClaimKind = Literal["speedup", "fastest", "throughput", "held-out metric"]
+"""Those of a single configuration have no reference and no experiment; only another measurement on
+the same machine can test them.
+"""
 Compare = Callable[[Variant, Variant], Summary]
 """The throughput of the first over that of the second, with its p."""
 

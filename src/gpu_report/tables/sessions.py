@@ -85,6 +85,14 @@ ONE_SESSION: Final = Sessions()
 """Of records that are not known to be of several, such as those of two machines."""
 
 
+def sessions_of(
+    measured: Iterable[Attempt | SearchRecord], points: Sequence[SentinelPoint]
+) -> Sessions:
+    """The session of each record, search and point, and the spread between sessions."""
+    numbers = number_sessions([*measured, *points])
+    return Sessions(numbers=numbers, spread=spread_of(tabulate_sentinels(points, numbers)))
+
+
 def number_sessions(measured: Iterable[Attempt | SearchRecord]) -> dict[str, int]:
     """The session of each record, search and point, from 1, by when it was measured.
 

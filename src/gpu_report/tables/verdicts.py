@@ -347,6 +347,16 @@ def _worse_by(
     return replace(found.mapped(lambda times: times - 1), p=p)
 
 
+def metric_scale(before: Side, after: Side) -> float:
+    """What tolerances of the held-out metric are shares of: 1 of one from 0 to 1, of another its
+    mean before.
+    """
+    is_share = before.better == "higher" and all(
+        0 <= value <= 1 for side in (before, after) for value in side.quality.values()
+    )
+    return 1.0 if is_share else abs(summarise([*before.quality.values()], scale="linear").value)
+
+
 def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
     """How much worse the metric is: of one from 0 to 1 the difference, of another as a share of its
     mean before.
@@ -356,10 +366,7 @@ def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
         (before.quality, after.quality) if is_higher_better else (after.quality, before.quality)
     )
     found = difference(better, worse, confidence=confidence)
-    is_share = is_higher_better and all(
-        0 <= value <= 1 for value in (*better.values(), *worse.values())
-    )
-    scale = 1.0 if is_share else abs(summarise([*before.quality.values()], scale="linear").value)
+    scale = metric_scale(before, after)
     if not scale > 0:
         return Change(found, math.nan, confidence, unit=-1.0 if is_higher_better else 1.0)
     edge = math.copysign(QUALITY_TOLERANCE * scale, found.value)
