@@ -178,6 +178,10 @@ _OF_BUILT_IN: Final = (
     _optional("--precision", "for a named workload: fp32 (default), tf32, fp16 or bf16"),
     _optional("--workers", "for a named workload: DataLoader workers (default: 0)", type=int),
 )
+_FILES: Final = (
+    _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
+    _optional("--markdown", "file for the comment on a pull request", type=Path, metavar="FILE"),
+)
 _OF_COMPARISON: Final = (
     _optional(
         "--tolerance",
@@ -186,8 +190,7 @@ _OF_COMPARISON: Final = (
         default=100 * TIME_TOLERANCE,
         metavar="PERCENT",
     ),
-    _optional("--json", "file for the numbers", type=Path, metavar="FILE"),
-    _optional("--markdown", "file for the comment on a pull request", type=Path, metavar="FILE"),
+    *_FILES,
 )
 _FOLDER: Final = _path("--folder", "folder of the document: its text and figures")
 _TABLES: Final = _path("--tables", "folder for the tables")
@@ -564,6 +567,29 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 _CONFIGFILE,
             ],
             more="measures two versions alternately; exit status 1 if it got slower",
+            error_status=3,
+        ),
+        "reproduce": _Command(
+            "reproducing:reproduce",
+            "test the claims of stored results on this machine",
+            [
+                _optional(
+                    "bundle",
+                    "results that claim something: a bundle or a folder",
+                    type=Path,
+                    metavar="BUNDLE",
+                ),
+                _optional(
+                    "--minutes",
+                    "what it takes at most (default: %(default)g)",
+                    type=float,
+                    default=10.0,
+                ),
+                *_FILES,
+                _CONFIGFILE,
+            ],
+            more="measures as many configurations as fit; exit status 1 if a claim is "
+            "contradicted, 2 if one is too close to call",
             error_status=3,
         ),
     },

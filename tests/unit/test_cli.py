@@ -13,7 +13,7 @@ import pytest
 
 from gpu_report import __main__
 from gpu_report.cli import COMMANDS, MEASURING_STAGES, STAGE, main
-from gpu_report.commands import comparison, guarding, traces
+from gpu_report.commands import comparison, guarding, reproducing, traces
 from tests.factories import make_study
 from tests.machine_results import write_results
 
@@ -81,10 +81,14 @@ def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(
 
 
 NO_VERDICT = 3
-GATES = [(comparison, ["compare", "a", "b"]), (guarding, ["guard", "unet", "--before", "HEAD"])]
+GATES = [
+    (comparison, ["compare", "a", "b"]),
+    (guarding, ["guard", "unet", "--before", "HEAD"]),
+    (reproducing, ["reproduce", "bundle"]),
+]
 
 
-@pytest.mark.parametrize(("module", "command"), GATES, ids=["compare", "guard"])
+@pytest.mark.parametrize(("module", "command"), GATES, ids=["compare", "guard", "reproduce"])
 @pytest.mark.parametrize(
     "error",
     [

@@ -27,6 +27,7 @@ from gpu_report.printing.terminal import clean, new_console
 from gpu_report.records.record import Record
 from gpu_report.storage.files import write_errors, write_text_atomically
 from gpu_report.tables.bundle import grouped
+from gpu_report.tables.reproduction import REPRODUCED, TOO_CLOSE
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.tables.verdicts import (
     NO_CHANGE,
@@ -62,7 +63,10 @@ _LIVE_COLON: Final = re.compile(r":(?=//|[\w+\\-]+:)")
 """A colon that GitHub would interpret: in an address, as a link; around a name, as an emoji."""
 _OF_TRACES: Final = "per step, in one profiled run of each side"
 _HEADER_OF_TRACES: Final = ("", "on", "before", "after", "change", "calls before", "calls after")
-_STYLES: Final = {NO_CHANGE: "", NO_VERDICT: "yellow"}
+_STYLES: Final = {
+    **dict.fromkeys((NO_CHANGE, REPRODUCED), ""),
+    **dict.fromkeys((NO_VERDICT, TOO_CLOSE), "yellow"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

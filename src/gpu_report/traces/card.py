@@ -75,9 +75,10 @@ _TEXTS: Final = (
     "on",
     "collective",
     "configuration",
+    "claim",
     "verdict",
 )
-_GIVING_WAY: Final = ("", "range", "operation", "kernel", "most of it in", "configuration")
+_GIVING_WAY: Final = ("", "range", "operation", "kernel", "most of it in", "configuration", "claim")
 _NOISE: Final = re.compile(
     r"^void |cutlass::Kernel2<|cudnn::engines_precompiled::|at::(native|cuda)::|(\(anonymous "
     r"namespace\)|<unnamed>)::"

@@ -1,0 +1,322 @@
+"""`gpu-report reproduce` as a person calls it: what it refuses, what it measures in its time, and
+its verdicts; measuring is replaced by records that are made, but for one whole run.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from gpu_report.cli import main
+from gpu_report.commands import reproducing
+from gpu_report.records.provenance import code_digest
+from gpu_report.records.record import Record, Repetition
+from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.machine import Machine
+from gpu_report.study.study import Measurement, Protocol, Workload
+from gpu_report.study.variant import Variant
+from tests.factories import make_record
+from tests.machine_results import write_run
+
+SMALL, LARGE, LARGEST = (f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in (8, 16, 32))
+SPEEDS = {SMALL: 1000.0, LARGE: 1500.0, LARGEST: 1800.0}
+PROCESS_S = 10.0
+PROJECT = Path(__file__).parents[3]
+KINDS = ("reproduced", "contradicted", "too close to call")
+HERE = Machine(cpu_model="Xeon", cores=2, memory_gib=8)
+STUDY = """
+    name: small
+    title: Small
+    devices: [cpu]
+    seed: 0
+    protocol: {repetitions: 5, profile_steps: 1}
+    workloads:
+      cnn: {data: synthetic, train_samples: 1024, test_samples: 256}
+    experiments:
+      batch_size:
+        question: Which batch size is fastest?
+        axis: batch_size
+        baseline: 8
+        grid: [{workload: cnn, size: small, batch_size: [8, 16, 32], epochs: 3}]
+"""
+CLASS = "gpu_report.workloads.cnn:CNNClassification"
+
+
+def made(slug: str, speed: float, *, class_path: str = CLASS, **options: Any) -> Record:
+    workload = Workload(name="cnn", class_path=class_path, settings={})
+    measurement = Measurement(
+        variant=Variant.from_slug(slug),
+        workload=workload,
+        protocol=Protocol(repetitions=5, profile_steps=1),
+    )
+    values = {"code_digest": code_digest(), "machine": HERE.id, "noise": 0.002, **options}
+    record = make_record(slug, throughput_per_s=speed, measurement=measurement, **values)
+    took = {"measuring_s": PROCESS_S * (len(record.repetitions) + 1)}
+    return record.model_copy(update={"provenance": record.provenance.model_copy(update=took)})
+
+
+Reproduce = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a study and what was claimed, on a machine that is this one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.yaml").write_text(dedent(STUDY), "utf-8")
+    monkeypatch.setattr(reproducing, "find_machine", lambda _: HERE)
+    claim(tmp_path)
+    return tmp_path
+
+
+def claim(project: Path, **options: Any) -> None:
+    """Write the records of a bundle."""
+    for slug, speed in SPEEDS.items():
+        folder = project / "bundle" / "runs" / slug
+        shutil.rmtree(folder, ignore_errors=True)
+        write_run(folder, made(slug, speed, **options))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in seconds, which trainings move on."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def reproduce(
+    project: Path, clock: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Reproduce:
+    """The exit status and what --json has, where trainings are as fast as claimed but for
+    `faster`; `measured` is what was measured.
+    """
+
+    def call(
+        *arguments: str,
+        faster: Mapping[str, float] | None = None,
+        slower_processes: float = 1.0,
+        **options: Any,
+    ) -> tuple[int, dict[str, Any]]:
+        measured: list[tuple[str, int]] = []
+
+        def measure(measurement: Measurement, *, processes: range, **_: Any) -> Record:
+            slug = measurement.variant.slug
+            measured.append((slug, len(processes)))
+            clock[0] += PROCESS_S * len(processes) * slower_processes
+            whole = made(slug, SPEEDS[slug] * (faster or {}).get(slug, 1.0), **options)
+            kept: list[Repetition] = [each for each in whole.repetitions if each.index in processes]
+            return whole.model_copy(update={"repetitions": kept})
+
+        monkeypatch.setattr(reproducing, "measure_variant", measure)
+        numbers = tmp_path / "numbers.json"
+        command = ["reproduce", "bundle", "--configfile", "study.yaml", "--json", str(numbers)]
+        status = main([*command, *arguments])
+        return status, {**json.loads(numbers.read_text("utf-8")), "measured": measured}
+
+    return call
+
+
+def verdicts(document: Mapping[str, Any], kind: str) -> list[str]:
+    return [row["verdict"] for row in document["rows"] if row["compared"] == kind]
+
+
+def test_what_comes_out_alike_is_reproduced(
+    reproduce: Reproduce, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    comment = tmp_path / "comment.md"
+
+    status, document = reproduce("--markdown", str(comment))
+
+    headline = "9 claims: 9 reproduced, 0 contradicted, 0 too close to call"
+    assert (status, document["status"], document["headline"]) == (0, 0, headline)
+    printed = capfd.readouterr()
+    assert printed.out.splitlines()[-1] == headline
+    assert "cnn (on the CPU" not in printed.out  # there is no other device
+    assert "batch size 32 over batch size 8" in printed.out
+    assert [line.partition(":")[0] for line in printed.err.splitlines()] == [
+        slug for slug, _ in document["measured"]
+    ]
+    text = comment.read_text("utf-8")
+    assert text.startswith(f"### {headline}\n")
+    assert "| claim | claimed | measured | verdict |" in text
+
+
+def test_a_ratio_that_was_falsified_is_contradicted(reproduce: Reproduce) -> None:
+    status, document = reproduce(faster={LARGE: 0.7})
+
+    assert (status, document["status"]) == (1, 1)
+    assert verdicts(document, "throughput") == ["reproduced", "contradicted", "reproduced"]
+    assert "contradicted" in verdicts(document, "speedup")
+    assert set(verdicts(document, "held-out metric")) == {"reproduced"}
+
+
+def test_other_hardware_tests_signs_alone(reproduce: Reproduce, project: Path) -> None:
+    claim(project, machine="another-2c")
+
+    status, document = reproduce(faster={LARGE: 1.3, LARGEST: 3.0})
+
+    assert status == 0
+    assert {row["compared"] for row in document["rows"]} == {"speedup", "fastest"}
+    assert reproduce(faster={LARGE: 0.5, LARGEST: 3.0})[0] == 1
+
+
+def test_background_load_leaves_metrics_alone_with_a_verdict(reproduce: Reproduce) -> None:
+    status, document = reproduce(foreign_cpu_share=0.5)
+
+    assert status == 2
+    assert set(verdicts(document, "throughput")) == {"too close to call"}
+    assert set(verdicts(document, "held-out metric")) == {"reproduced"}
+    assert {row["why"] for row in document["rows"]} == {"", "background load here"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "status", "verdict"),
+    [(HERE.id, 2, "too close to call"), ("another-2c", 2, "not tested")],
+)
+def test_a_failure_here_contradicts_nothing(
+    reproduce: Reproduce, project: Path, machine: str, status: int, verdict: str
+) -> None:
+    claim(project, machine=machine)
+
+    found, document = reproduce(status="oom")
+
+    assert found == status
+    assert {row["verdict"] for row in document["rows"]} == {verdict}
+    assert all("out of memory here" in row["why"] for row in document["rows"])
+
+
+def test_what_does_not_fit_is_not_tested_and_said_to_be_so(
+    reproduce: Reproduce, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, document = reproduce("--minutes", "1.1")
+
+    assert clock[0] - 1000 <= 66
+    assert len(document["measured"]) == 2
+    assert status == 0
+    not_tested = [row for row in document["rows"] if row["verdict"] == "not tested"]
+    assert len(not_tested) == 4
+    assert {row["why"] for row in not_tested} == {"no time was left; --minutes gives more"}
+    assert document["headline"].endswith(", 4 not tested")
+    assert "no time was left" in capsys.readouterr().out
+
+
+def test_a_slower_machine_measures_less_and_ends_in_time(
+    reproduce: Reproduce, clock: list[float]
+) -> None:
+    _, document = reproduce("--minutes", "2.5", slower_processes=2)
+
+    assert clock[0] - 1000 <= 150
+    assert [count for _, count in document["measured"]] == [3, 3, 3][: len(document["measured"])]
+
+
+def test_further_processes_go_to_what_is_too_close_to_call(
+    reproduce: Reproduce, clock: list[float]
+) -> None:
+    _, document = reproduce(noise=0.02)
+
+    measured = document["measured"]
+    assert [count for _, count in measured[:3]] == [3, 3, 3]
+    assert {count for _, count in measured[3:]} == {1}
+    for slug in SPEEDS:
+        assert sum(count for name, count in measured if name == slug) <= 5
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
+def test_minutes_that_are_none_are_refused_in_a_line(
+    project: Path, minutes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "bundle", f"--minutes={minutes}"]) == 3
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--minutes" in line
+
+
+def test_minutes_in_words_have_the_status_of_usage() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "bundle", "--minutes", "ten"])
+
+    assert ended.value.code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "named"),
+    [
+        ({}, ["--minutes", "0.3"], "about 0.5 minutes"),
+        ({"code_digest": "older"}, [], "other code measured"),
+        ({"class_path": "os:system"}, [], "os:system was trained"),
+        ({"noise": 0.9, "machine": "another-2c"}, [], "no difference"),
+        ({}, ["--configfile", "other.yaml"], "other.yaml has no configuration of bundle"),
+        ({}, ["--json", "a", "--markdown", "a"], "--markdown"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused_in_a_line(
+    project: Path,
+    options: dict[str, Any],
+    arguments: list[str],
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    claim(project, **options)
+    other = dedent(STUDY).replace("[8, 16, 32]", "[8, 64]").replace("epochs: 3", "epochs: 4")
+    (project / "other.yaml").write_text(other, "utf-8")
+
+    assert main(["reproduce", "bundle", "--configfile", "study.yaml", *arguments]) == 3
+
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert named in line
+    assert printed.out == ""
+
+
+def test_a_folder_that_is_being_measured_is_refused_at_once(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with machine_to_itself():
+        assert main(["reproduce", "bundle", "--configfile", "study.yaml"]) == 3
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "another measurement runs" in line
+
+
+@pytest.mark.slow
+def test_a_bundle_of_this_machine_is_measured_again_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    tiny = PROJECT / "tests" / "workflow" / "tiny"
+    for name in ("tiny.yaml", "tiny_workload.py"):
+        shutil.copy(tiny / name, tmp_path)
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "gpu_report", *arguments, "--configfile", "tiny.yaml"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{PROJECT / 'src'}:{tmp_path}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def files() -> set[Path]:
+        return {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts}
+
+    measured = call("run", "--missing")
+    assert measured.returncode == 0, measured.stderr
+    before = files()
+
+    ran = call("reproduce", "results/machines", "--minutes", "1", "--json", "numbers.json")
+
+    document = json.loads((tmp_path / "numbers.json").read_text("utf-8"))
+    assert ran.returncode == document["status"] != 3, ran.stderr
+    # From the same seeds a CPU learns the same; times depend on what else the machine does.
+    assert verdicts(document, "held-out metric") == ["reproduced"] * 2
+    assert {row["verdict"] for row in document["rows"]} <= {*KINDS}
+    assert files() - before == {tmp_path / "numbers.json"}
