@@ -92,11 +92,6 @@ class Comparison:
     changes: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
     @property
-    def sides_in_words(self) -> list[tuple[str, str]]:
-        """What each side is called, and what it is."""
-        return list(zip(self.sides, (self.before, self.after), strict=True))
-
-    @property
     def status(self) -> int:
         """The exit status: 0 without a regression, 1 with one, 2 where a change has no verdict, a
         side is missing or nothing was measured.
@@ -165,13 +160,15 @@ class Comparison:
         ]
 
 
-def reasons_of(rows: Iterable[Row]) -> list[str]:
-    """The reasons of verdicts, a line each with the rows that have it."""
+def reasons_of(
+    rows: Iterable[Row], listed: Callable[[Sequence[str]], str] = ", ".join
+) -> list[str]:
+    """The reasons of verdicts, a line each with the rows that have it, as `listed` writes them."""
     reasons = grouped(
         [row for row in rows if row["why"]], lambda row: f"{row['verdict']}: {row['why']}"
     )
     return [
-        f"{why}: {', '.join(row['configuration'] for row in each)}" for why, each in reasons.items()
+        f"{why}: {listed([row['configuration'] for row in each])}" for why, each in reasons.items()
     ]
 
 
@@ -228,7 +225,7 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
 def show(comparison: Comparison, console: Console) -> None:
     """Print tables, where the time went, what else differs, and the verdict last."""
     width = max(map(len, comparison.sides))
-    for side, words in comparison.sides_in_words:
+    for side, words in zip(comparison.sides, (comparison.before, comparison.after), strict=True):
         console.print(f"{side:{width}}  {words}", soft_wrap=True)
     console.print(comparison.how, soft_wrap=True)
     for title, rows, reasons in comparison.sections():
@@ -258,7 +255,8 @@ def as_markdown(comparison: Comparison) -> str:
     lines = [
         f"### {_plain(comparison.headline)}",
         "",
-        *(f"{side}: {_plain(words)}  " for side, words in comparison.sides_in_words),
+        f"{comparison.sides[0]}: {_plain(comparison.before)}  ",
+        f"{comparison.sides[1]}: {_plain(comparison.after)}  ",
         _plain(comparison.how),
     ]
     for title, rows, reasons in comparison.sections():

@@ -64,7 +64,7 @@ from gpu_report.tables.reproduction import (
     tabulate_reproduction,
     wanting,
 )
-from gpu_report.tables.sessions import sessions_of
+from gpu_report.tables.sessions import sessions_of, spread_within, tabulate_sentinels
 from gpu_report.tables.statistics import Spread
 from gpu_report.tables.variants import in_reading_order
 from gpu_report.words import in_words, titled
@@ -103,20 +103,17 @@ class Reproduction(Comparison):
                 [row["configuration"], _cell(row, "before"), _cell(row, "after"), row["verdict"]]
                 for row in each
             ]
-            yield title, cells, reasons_of(each)
+            yield title, cells, reasons_of(each, the_first)
 
     @property
     def endings(self) -> list[str]:
         """What was not tested, a line for each reason, and the notes."""
-        rows = [row for row in self.rows if row["verdict"] == NOT_TESTED]
-        reasons = grouped(rows, lambda row: f"{NOT_TESTED}, {row['why']}: {row['compared']}")
-        return [
-            *(
-                f"{why} of {the_first([row['configuration'] for row in each])}"
-                for why, each in reasons.items()
-            ),
-            *self.notes,
+        rows = [
+            {**row, "configuration": f"{row['compared']} of {row['configuration']}"}
+            for row in self.rows
+            if row["verdict"] == NOT_TESTED
         ]
+        return [*reasons_of(rows, the_first), *self.notes]
 
 
 def _cell(row: Row, side: str) -> str:
@@ -159,7 +156,9 @@ def reproduce(arguments: Namespace) -> int:
             )
         # Without a folder of results there is none afterwards.
         machine = find_machine(HERE if HERE.exists() else Path(tempfile.gettempdir(), HERE.name))
-        sessions = sessions_of(records, read_points(folder))
+        points = read_points(folder)
+        sessions = sessions_of(records, points)
+        drift = spread_within(tabulate_sentinels(points, sessions.numbers))
         is_same = records[0].machine == machine.id
         claims = claims_of(study.experiments, before, sessions, is_same_machine=is_same)
         untestable = {
@@ -169,10 +168,9 @@ def reproduce(arguments: Namespace) -> int:
         }
         testable = [claim for claim in claims if not claim.sides & untestable.keys()]
         if not testable:
-            nothing = "no difference between its configurations is significant"
+            why = [*untestable.values(), "no difference between configurations is significant"][0]
             raise BundleError(
-                f"{arguments.bundle}: none of its claims can be tested on {machine.id}: "
-                f"{next(iter(untestable.values()), nothing)}"
+                f"{arguments.bundle}: none of its claims can be tested on {machine.id}: {why}"
             )
         here: dict[str, Record] = {}
         tabulate = partial(
@@ -181,7 +179,7 @@ def reproduce(arguments: Namespace) -> int:
             before,
             here,
             untestable=untestable,
-            spread=sessions.spread,
+            spread=sessions.spread or drift,
             is_same_machine=is_same,
         )
         end_s, pace, spent_s, recorded_s = began_s + 60 * minutes, 1.0, 0.0, 0.0
@@ -204,9 +202,9 @@ def reproduce(arguments: Namespace) -> int:
             )
             if slug is None:
                 break
+            measurement, started_s = _measurement(before[slug]), time.monotonic()
             done = here[slug].repetitions if slug in here else []
             indices = range(len(done), len(done) + 1) if done else range(FIRST_PROCESSES)
-            measurement, started_s = _measurement(before[slug]), time.monotonic()
             provide_image_files(measurement)
             record = measure_variant(
                 measurement,
@@ -215,19 +213,23 @@ def reproduce(arguments: Namespace) -> int:
                 is_profiled=False,
                 processes=indices,
             )
-            both = {"repetitions": [*done, *record.repetitions]}
-            here[slug] = record.model_copy(update=both)
+            processes = [*done, *record.repetitions]
+            here[slug] = record.model_copy(update={"repetitions": processes})
             spent_s += time.monotonic() - started_s
             recorded_s += len(indices) * process_s[slug]
             pace = spent_s / recorded_s
             left = duration(max(0.0, end_s - time.monotonic())).plain()
             print(clean(f"{slug}: {outcome(here[slug])}; {left} left"), file=terminal, flush=True)
+    of_each = sorted({len(record.repetitions) for record in here.values()})
+    counts = " to ".join(dict.fromkeys([f"{of_each[0]}", f"{of_each[-1]}"]))
     words = {slug: _fields_of(record) for slug, record in before.items()}
     software = [other_software(before[slug], record) for slug, record in here.items()]
     comparison = Reproduction(
         before=bundle_in_words(arguments.bundle, before),
-        after=f"{machine.id}, {counted(len(here), 'configuration')} measured",
-        how=_method(here.values(), is_same_machine=is_same, spread=sessions.spread),
+        after=f"{machine.id}, {counted(len(here), 'configuration')} measured in {counts} processes",
+        how=_method(sessions.spread, drift)
+        if is_same
+        else "other hardware: a ratio is reproduced if it has the claimed sign",
         rows=[
             {**row, "configuration": _in_words(claim, study, words)}
             for claim, row in tabulate().items()
@@ -300,18 +302,17 @@ def _process_s(record: Record) -> float:
     return max(1.0, (record.provenance.measuring_s or 0.0) / max(1, processes))
 
 
-def _method(records: Iterable[Record], *, is_same_machine: bool, spread: Spread | None) -> str:
-    counts = sorted({len(record.repetitions) for record in records})
-    between = f"{share(spread.deviation).plain()} between" if spread else "nothing between"
-    rule = (
-        "reproduced is a 95 % interval within the claimed one, which is widened by "
-        f"{share(TIME_TOLERANCE).plain()}, and by {between} sessions; metrics are compared seed by "
-        "seed"
-        if is_same_machine
-        else "on other hardware a ratio is reproduced if it has the claimed sign"
+def _method(between: Spread | None, within: Spread | None) -> str:
+    spread = between or within
+    when = "between sessions" if between else "within its only session"
+    drift = (
+        f"{share(spread.deviation).plain()} {when}" if spread else "which the bundle does not have"
     )
-    processes = " to ".join(dict.fromkeys([f"{counts[0]}", f"{counts[-1]}"]))
-    return f"{processes} fresh processes of each configuration; {rule}"
+    return (
+        "a claim is reproduced if the new 95 % interval is within the claimed one, widened by "
+        f"{share(TIME_TOLERANCE).plain()} and by the spread of sentinels ({drift}); metrics are "
+        "compared seed by seed"
+    )
 
 
 def _fields_of(record: Record) -> Row:

@@ -40,6 +40,7 @@ CONTRADICTED: Final = "contradicted"
 TOO_CLOSE: Final = "too close to call"
 NOT_TESTED: Final = "not tested"
 _CONTRADICTING: Final = 0.01  # it accuses a result, so it takes more than the 5 % of a difference
+_MANY: Final = 10_000
 _NO_TIME: Final = "no time was left; --minutes gives more"
 _UNITS: Final = {"speedup": "×", "fastest": "×", "throughput": "samples/s"}
 
@@ -87,7 +88,8 @@ def weighed(
     if not is_same_machine:
         limits = (1.0, math.inf) if claimed.value > 1 else (0.0, 1.0)
         return Tested(measured, replace(NOT_MEASURED, p=measured.p), *limits)
-    widened = ratio(*then, spread=spread)
+    # Few sessions make the limits no wider, or anything would be reproduced; they raise p.
+    widened = ratio(*then, spread=spread and Spread(spread.deviation, _MANY))
     change = ratio_of_means(measured, claimed, spread).mapped(lambda times: times - 1)
     return Tested(measured, change, widened.low / (1 + tolerance), widened.high * (1 + tolerance))
 

@@ -320,3 +320,26 @@ def test_a_bundle_of_this_machine_is_measured_again_and_nothing_is_written(
     assert verdicts(document, "held-out metric") == ["reproduced"] * 2
     assert {row["verdict"] for row in document["rows"]} <= {*KINDS}
     assert files() - before == {tmp_path / "numbers.json"}
+
+
+def test_a_device_that_is_not_here_leaves_its_claims_not_tested(
+    reproduce: Reproduce, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "study.yaml").write_text(dedent(STUDY).replace("[cpu]", "auto"), "utf-8")
+    on_gpu = [slug.replace("cpu", "cuda") for slug in SPEEDS]
+    for slug, speed in zip(on_gpu, SPEEDS.values(), strict=True):
+        write_run(project / "bundle" / "runs" / slug, made(slug, 10 * speed))
+
+    status, document = reproduce()
+
+    assert status == 0
+    assert document["headline"] == (
+        "18 claims: 9 reproduced, 0 contradicted, 0 too close to call, 9 not tested"
+    )
+    assert {row["why"] for row in document["rows"]} == {"", "this machine has no cuda"}
+    for slug in SPEEDS:
+        shutil.rmtree(project / "bundle" / "runs" / slug)
+    capsys.readouterr()
+    assert main(["reproduce", "bundle", "--configfile", "study.yaml"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "this machine has no cuda" in line

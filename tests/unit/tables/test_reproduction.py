@@ -80,6 +80,13 @@ def test_sessions_that_differ_widen_what_agrees_and_forbid_to_contradict() -> No
     assert verdict(then, sides(1.46, noise=0.004), spread=Spread(0.02, 4)) == REPRODUCED
 
 
+def test_two_sessions_forbid_to_contradict_and_make_no_far_number_reproduced() -> None:
+    then, now = sides(1.5), sides(1.2, noise=0.001, processes=3)
+
+    assert verdict(then, now, spread=Spread(0.03, 2)) == TOO_CLOSE
+    assert verdict(then, now, spread=Spread(0.03, 20)) == CONTRADICTED
+
+
 def test_a_contradiction_must_be_significant_among_all_claims() -> None:
     then, odd = sides(1.5, noise=0.01), sides(1.37, noise=0.012, processes=3)
     first, *others = (claim_of(then, variant=f"{index}") for index in range(1000))
