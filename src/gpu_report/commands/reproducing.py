@@ -274,8 +274,9 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
             not measures_alike(provenance.code_digest, code_digest())
         ),
         # A bundle must not choose whose code runs.
-        f"{class_path} was trained, and the configuration names {named}": class_path != named,
-        f"the code of {class_path} is not what was measured": (
+        f"{class_path} was trained, and the configuration names {named}; name the study that was "
+        "measured by --configfile": class_path != named,
+        f"the code of {class_path} is not what was measured; use that version of it": (
             workload_digest(class_path) != provenance.workload_digest
         ),
         f"{record.hosts} hosts are needed": record.hosts > 1,
