@@ -34,7 +34,7 @@ from gpu_report.errors import BundleError, ConfigError
 from gpu_report.glossary import TIME_TOLERANCE, Row
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.printing.number_format import counted, duration, quantity, share
+from gpu_report.printing.number_format import counted, in_minutes, quantity, share
 from gpu_report.printing.terminal import clean, say, stderr_to
 from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
 from gpu_report.records.record import Record, read_points, with_distinct_titles
@@ -52,7 +52,7 @@ from gpu_report.study.study import (
     load_study,
 )
 from gpu_report.tables.bundle import grouped
-from gpu_report.tables.claims import FIRST_PROCESSES, Claim
+from gpu_report.tables.claims import FIRST_PROCESSES, Claim, process_s
 from gpu_report.tables.processes import brings_loop, other_software, protocol_version
 from gpu_report.tables.reproduction import (
     CONTRADICTED,
@@ -183,13 +183,13 @@ def reproduce(arguments: Namespace) -> int:
             is_same_machine=is_same,
         )
         end_s, pace, spent_s, recorded_s = began_s + 60 * minutes, 1.0, 0.0, 0.0
-        process_s = {slug: _process_s(record) for slug, record in before.items()}
-        first_s = {slug: FIRST_PROCESSES * each for slug, each in process_s.items()}
+        one_s = {slug: max(1.0, process_s(record)) for slug, record in before.items()}
+        first_s = {slug: FIRST_PROCESSES * each for slug, each in one_s.items()}
         least_s = min(sum(first_s[side] for side in claim.sides) for claim in testable)
         if least_s > end_s - time.monotonic():
             raise ConfigError(
                 f"--minutes: {minutes:g} is less than the shortest test takes, about "
-                f"{math.ceil(least_s / 6) / 10:g} minutes"
+                f"{in_minutes(least_s)}"
             )
         for note in study.foreign_code:
             say(note, to_stderr=True)
@@ -198,12 +198,13 @@ def reproduce(arguments: Namespace) -> int:
             left_s = (end_s - time.monotonic()) / pace  # as the bundle's machine counts
             missing = [claim.sides.difference(here) for claim in testable]
             slug = most_useful(missing, first_s, left_s) or most_useful(
-                wanting(tabulate(), before, here), process_s, left_s
+                wanting(tabulate(), before, here), one_s, left_s
             )
             if slug is None:
                 break
             measurement, started_s = _measurement(before[slug]), time.monotonic()
             done = here[slug].repetitions if slug in here else []
+            facts = here[slug].workload if done else None
             indices = range(len(done), len(done) + 1) if done else range(FIRST_PROCESSES)
             provide_image_files(measurement)
             record = measure_variant(
@@ -212,13 +213,14 @@ def reproduce(arguments: Namespace) -> int:
                 trace_folder=Path(tempfile.gettempdir(), "traces"),
                 is_profiled=False,
                 processes=indices,
+                pieces_of_stages=facts.pieces_of_stages if facts else (),
             )
             processes = [*done, *record.repetitions]
             here[slug] = record.model_copy(update={"repetitions": processes})
             spent_s += time.monotonic() - started_s
-            recorded_s += len(indices) * process_s[slug]
+            recorded_s += len(indices) * one_s[slug]
             pace = spent_s / recorded_s
-            left = duration(max(0.0, end_s - time.monotonic())).plain()
+            left = in_minutes(max(0.0, end_s - time.monotonic()))
             print(clean(f"{slug}: {outcome(here[slug])}; {left} left"), file=terminal, flush=True)
     of_each = sorted({len(record.repetitions) for record in here.values()})
     counts = " to ".join(dict.fromkeys([f"{of_each[0]}", f"{of_each[-1]}"]))
@@ -295,12 +297,6 @@ def _measurement(record: Record) -> Measurement:
         workload = replace(workload, settings={**workload.settings, **folder})
     protocol = Protocol(**record.measurement["protocol"])
     return Measurement(variant=record.as_variant(), workload=workload, protocol=protocol)
-
-
-def _process_s(record: Record) -> float:
-    """What a process takes on average, a second at least."""
-    processes = len(record.repetitions) + (record.profile is not None)
-    return max(1.0, (record.provenance.measuring_s or 0.0) / max(1, processes))
 
 
 def _method(between: Spread | None, within: Spread | None) -> str:

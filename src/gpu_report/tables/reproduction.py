@@ -81,7 +81,7 @@ def weighed(
     """
     claimed = claim.figure
     if claim.kind == QUALITY:
-        change = difference(now[0], {seed: then[0][seed] for seed in now[0] if seed in then[0]})
+        change = difference(now[0], then[0])
         measured = change.mapped(lambda moved: claimed.value + moved)
         return Tested(measured, change, claimed.low - tolerance, claimed.high + tolerance)
     measured = ratio(*now)
@@ -129,7 +129,7 @@ def claims_of(
         for claim in speed_claims(
             each, lambda one, other: speedup(records[one.slug], records[other.slug], sessions)
         )
-        if claim.figure.p < SIGNIFICANCE
+        if claim.is_significant
     }
     for slug, record in records.items() if is_same_machine else ():
         speeds, metrics = (

@@ -250,7 +250,7 @@ def test_minutes_in_words_have_the_status_of_usage() -> None:
 @pytest.mark.parametrize(
     ("options", "arguments", "named"),
     [
-        ({}, ["--minutes", "0.3"], "about 0.5 minutes"),
+        ({}, ["--minutes", "0.3"], "about 30 s"),
         ({"code_digest": "older"}, [], "other code measured"),
         ({"class_path": "os:system"}, [], "os:system was trained"),
         ({"noise": 0.9, "machine": "another-2c"}, [], "no difference"),
