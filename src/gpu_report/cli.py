@@ -725,7 +725,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         "measure-further": _Command(
             "budget:measure_further",
             "measure further processes: with a time budget, where a claim is open",
-            [_STUDY],
+            [_STUDY, _EXPERIMENT],
             measures=True,
         ),
         "measure-sentinels": _Command(

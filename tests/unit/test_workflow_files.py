@@ -21,6 +21,7 @@ CARRIERS = {"__init__.py", "errors.py"}
 MEASURING = {
     "describe_machine",
     "measure_further",
+    "measure_further_alone",
     "measure_sentinels",
     "measure_variant",
     "search_batch_size",
@@ -101,7 +102,10 @@ def rules_of_one_experiment() -> dict[str, str]:
 
 
 def test_a_stage_for_one_experiment_names_the_same_code_as_that_for_all() -> None:
-    assert {name.removesuffix("_alone") for name in rules_of_one_experiment()} <= {*STARTS}
+    assert {name.removesuffix("_alone") for name in rules_of_one_experiment()} <= {
+        *STARTS,
+        *MEASURING,
+    }
     for name, text in rules_of_one_experiment().items():
         assert set(re.findall(r"code=(.*),", text)) <= {
             f"rules.{name.removesuffix('_alone')}.input.code"

@@ -23,7 +23,11 @@ if workflow.is_main_process:  # not in its jobs, which read this file too
     except GpuReportError as error:
         raise WorkflowError(str(error))
 
-from gpu_report.commands.results_folder import ResolvedStudy, keep_document_of_another
+from gpu_report.commands.results_folder import (
+    BUDGETED,
+    ResolvedStudy,
+    keep_document_of_another,
+)
 from gpu_report.bundles.shown_machines import choose_machines
 from gpu_report.study.cluster import description_file
 from gpu_report.study.config import read_config
@@ -256,12 +260,15 @@ def records(results, study):
 
 
 def further(results, study):
-    """The mark of further processes, where a time budget has ever asked for them; they need every
-    record.
+    """The mark of further processes, where a time budget asks for them or has left some out; they
+    need every record of the study, or of the experiment alone.
     """
-    mark = f"{results}/further.measured"
-    is_whole = study == MACHINES[results].study and not MACHINES[results].bundle
-    return [mark] if is_whole and (study.minutes is not None or Path(mark).exists()) else []
+    is_budgeted = study.minutes is not None or Path(results, BUDGETED).exists()
+    if MACHINES[results].bundle or not is_budgeted:
+        return []
+    is_whole = study == MACHINES[results].study
+    folder = results if is_whole else f"{results}/experiments/{study.experiments[0].name}"
+    return [f"{folder}/further.measured"]
 
 
 def measured(results, study):

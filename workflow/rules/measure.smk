@@ -94,7 +94,8 @@ rule search_batch_size:
 
 
 # Further processes of what a time budget left at three: those that an open claim needs, or without
-# a budget all of them. Their records grow in place, and so do their trace tables; the study's tables wait for it.
+# a budget all of them. Their records grow in place, with their trace tables, and the study's tables
+# wait for that.
 rule measure_further:
     input:
         lambda wildcards: measured(results_of(wildcards), study_of(wildcards)),
@@ -107,12 +108,21 @@ rule measure_further:
         ENVIRONMENT
     threads: cores_of
     params:
-        study="results/machines/{measured}/study.json",
+        study=study_arguments,
         minutes=config.get("minutes"),
     message:
         "measuring further processes on {wildcards.measured}"
     shell:
-        "gpu-report measure-further --study {params.study:q} 2> {log:q}"
+        "gpu-report measure-further {params.study} 2> {log:q}"
+
+
+use rule measure_further as measure_further_alone with:
+    output:
+        touch("results/machines/{measured}/experiments/{experiment}/further.measured"),
+    log:
+        "results/machines/{measured}/logs/measure_further/{experiment}.log",
+    message:
+        "measuring further processes of {wildcards.experiment} on {wildcards.measured}"
 
 
 # The sentinels at the end: after everything else, and again after each addition. Before that, jobs

@@ -1,28 +1,41 @@
-"""A time budget: further processes where a claim is still open, and what a study takes."""
+"""A time budget: further processes for the configurations of open claims, into records that have
+the first ones.
+
+records -> claims -> open ones -> a process of each side that has fewer, while there is time -> the
+same records, longer
+"""
 
 import math
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from gpu_report.bundles.manifest import TABLES_FOLDER
-from gpu_report.commands.measuring import LineForEachRun, outcome
+from gpu_report.commands.comparison import the_first
+from gpu_report.commands.measuring import (
+    LineForEachRun,
+    measure_due_sentinels,
+    measure_whole,
+    outcome,
+)
 from gpu_report.commands.results import write_trace_tables
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.commands.watching import shown_to_watchers
+from gpu_report.measure.hosts import ONE_HOST
 from gpu_report.measure.run import OnProgress
 from gpu_report.measure.variant_run import measure_variant
-from gpu_report.printing.number_format import in_minutes
+from gpu_report.printing.number_format import counted, in_minutes
 from gpu_report.printing.terminal import say
-from gpu_report.records.batch_sizes import SearchRecord
-from gpu_report.records.record import RECORD_FILE, TRACE_FOLDER, Record
+from gpu_report.records.batch_sizes import SEARCH_FILE
+from gpu_report.records.record import RECORD_FILE, TRACE_FOLDER, Record, read_points
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
-from gpu_report.study.machine import require_machine
-from gpu_report.study.study import Measurement, Study
+from gpu_report.study.machine import boot, require_machine
+from gpu_report.study.study import Measurement
 from gpu_report.tables.claims import (
+    Claim,
     asked_processes,
     further_process_s,
     open_claims,
@@ -31,85 +44,120 @@ from gpu_report.tables.claims import (
     wanting,
 )
 from gpu_report.tables.marks import is_same_code
-from gpu_report.tables.processes import other_software
-from gpu_report.words import listed
+from gpu_report.tables.processes import other_software, same_threads
+from gpu_report.tables.sessions import LONGEST_GAP, sessions_of
 
-_NAMED: Final = 5
+Records = dict[str, Record]
+"""Those of a study by the names of its variants."""
 
 
 def measure_further(arguments: Namespace) -> None:
     """Measure further processes of variants that have fewer than the study asks for: with a time
     budget those that an open claim needs, while there is time, else all of them.
 
-    What the study's records took counts as spent, whenever that was. A record stays as it is where
-    other code or software would measure now.
+    A process joins its record in the session that measured it, by the same code and software.
+    Other records stay as they are within a budget, and are measured anew without one.
     """
-    results = ResultsFolder.of(arguments.study)
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     require_machine(results.resolved.machine)
-    study, searches = results.study, results.read_searches()
-    records = {
-        variant.slug: RECORD_FILE.read(results.record_file(variant.slug))
-        for variant in study.variants
-    }
-    today = results.resolved.today
-    kept = {slug for slug, record in records.items() if not is_same_code(record, today)}
+    study, records = results.study, read_records(results)
+    kept = _of_other_sessions_or_code(results, records)
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=0) as shown:
         take_own_temporary_folder()
-        while waiting := [slug for slug in _waiting(study, records, searches) if slug not in kept]:
+        for slug in kept if study.minutes is None else ():
+            if is_short(records[slug]):
+                line = shown(slug, LineForEachRun(slug))
+                records[slug] = measure_whole(results, slug, on_progress=line, hosts=ONE_HOST)
+                say(f"{slug}, measured anew: {outcome(records[slug])}")
+        while waiting := _waiting(results, records, kept):
             for slug in waiting:
-                if not _is_time_for(records[slug], study, [*records.values(), *searches]):
+                if not _is_time_for(results, records, slug):
                     continue
+                measure_due_sentinels(results)
                 before, line = records[slug], shown(slug, LineForEachRun(slug))
                 # Without a budget all at once, so that a model is compiled once.
                 count = 1 if study.minutes else asked_processes(before) - len(before.repetitions)
-                records[slug] = _with_further(
-                    before, study.measurement(slug), count=count, on_progress=line
-                )
-                if records[slug] is before:
+                grown = _grown(before, study.measurement(slug), count=count, on_progress=line)
+                if grown is None:
                     kept.add(slug)
                     continue
-                _write(records[slug], results.record_file(slug))
-                say(f"{slug}: {outcome(records[slug])}")
-    say(state_of_budget(study, records, searches))
+                records[slug] = grown
+                _write(grown, results.record_file(slug))
+                say(f"{slug}: {outcome(grown)}")
+    say(budget_in_words(results, records, kept))
 
 
-def _write(record: Record, file: Path) -> None:
-    """Write a record that has grown, and anew the tables of its trace, in which shares are of the
-    timed step.
-    """
-    RECORD_FILE.write(record, file)
-    if (tables := file.with_name(TABLES_FOLDER)).exists():
-        write_trace_tables(record, file.with_name(TRACE_FOLDER), tables)
+def read_records(results: ResultsFolder) -> Records:
+    """The records as they are written."""
+    return {
+        variant.slug: RECORD_FILE.read(results.record_file(variant.slug))
+        for variant in results.study.variants
+    }
 
 
-def _waiting(
-    study: Study, records: Mapping[str, Record], searches: Iterable[SearchRecord]
-) -> list[str]:
+def is_short(record: Record) -> bool:
+    """Whether it has fewer processes than were asked for, though all went well."""
+    return record.status == "ok" and len(record.repetitions) < asked_processes(record)
+
+
+def _of_other_sessions_or_code(results: ResultsFolder, records: Records) -> set[str]:
+    """The variants that were measured in another session than the present one, or by other code."""
+    points = read_points(results.machine_folder)
+    numbers = sessions_of([*records.values(), *results.read_searches()], points).numbers
+    newest = max(records.values(), key=lambda record: record.ended)
+    goes_on = newest.provenance.boot == boot() and datetime.now(UTC) - newest.ended <= LONGEST_GAP
+    now = numbers[newest.provenance.measured_at] if goes_on else None
+    return {
+        slug
+        for slug, record in records.items()
+        if numbers[record.provenance.measured_at] != now
+        or not is_same_code(record, results.resolved.today)
+    }
+
+
+def _waiting(results: ResultsFolder, records: Records, kept: Collection[str]) -> list[str]:
     """The variants whose next process is measured now."""
-    counts = {slug: len(record.repetitions) for slug, record in records.items()}
-    if study.minutes is None:
-        slugs = [
-            slug
-            for slug, record in records.items()
-            if record.status == "ok" and counts[slug] < asked_processes(record)
-        ]
+    if results.study.minutes is None:
+        slugs = [slug for slug, record in records.items() if is_short(record)]
     else:
-        slugs = wanting(open_claims(study.experiments_with_variants, records), counts)
-    measured: list[Record | SearchRecord] = [*records.values(), *searches]
-    return [slug for slug in slugs if _is_time_for(records[slug], study, measured)]
+        counts = {slug: len(record.repetitions) for slug, record in records.items()}
+        slugs = wanting(_open_claims(results, records, kept), counts)
+    return [slug for slug in slugs if slug not in kept and _is_time_for(results, records, slug)]
 
 
-def _is_time_for(record: Record, study: Study, measured: Iterable[Record | SearchRecord]) -> bool:
+def _open_claims(results: ResultsFolder, records: Records, kept: Collection[str]) -> list[Claim]:
+    """Those of which no side has to stay as it is."""
+    points = read_points(results.machine_folder)
+    sessions = sessions_of([*records.values(), *results.read_searches()], points)
+    found = open_claims(results.study.experiments_with_variants, records, sessions)
+    return [claim for claim in found if not claim.sides & {*kept}]
+
+
+def spent(results: ResultsFolder, records: Mapping[str, Record]) -> float:
+    """Seconds that count as spent of a budget: those of records and searches, whenever they were
+    measured.
+    """
+    searches = [each for each in results.study.searches if results.search_file(each.slug).exists()]
+    return spent_s(
+        [
+            *records.values(),
+            *(SEARCH_FILE.read(results.search_file(each.slug)) for each in searches),
+        ]
+    )
+
+
+def _is_time_for(results: ResultsFolder, records: Records, slug: str) -> bool:
     """Whether one more process ends within the budget, as far as can be said."""
-    budget_s = math.inf if study.minutes is None else 60 * study.minutes
-    return spent_s(measured) + further_process_s(record) <= budget_s
+    minutes = results.study.minutes
+    budget_s = math.inf if minutes is None else 60 * minutes
+    return spent(results, records) + further_process_s(records[slug]) <= budget_s
 
 
-def _with_further(
+def _grown(
     record: Record, measurement: Measurement, *, count: int, on_progress: OnProgress
-) -> Record:
-    """The record with further processes, of which one that does not finish decides the status; the
-    same record where other software than its own measures now.
+) -> Record | None:
+    """The record with further processes, of which one that does not finish decides the status; None
+    where other software than its own measures now, or its device is gone.
     """
     first = len(record.repetitions)
     with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as folder:
@@ -122,36 +170,55 @@ def _with_further(
             processes=range(first, first + count),
             pieces_of_stages=record.workload.pieces_of_stages if record.workload else (),
         )
-    if changed := [*other_software(record, further)]:
-        say(
-            f"{record.variant}: stays at {first} processes, so that {listed(changed)} are not mixed"
-        )
-        return record
-    took_s = spent_s([record, further])
+    changed = [
+        *other_software(record, further),
+        *([] if same_threads(record, further) else ["other threads"]),
+        *([further.reason] if further.status == "skipped" else []),
+    ]
+    if changed:
+        say(f"{record.variant}: stays at {first} processes: {'; '.join(changed)}")
+        return None
+    here, now = record.provenance, further.provenance
+    dirty = now if now.git_dirty else here
     return record.model_copy(
         update={
             "repetitions": [*record.repetitions, *further.repetitions],
             "status": further.status,
             "reason": further.reason or record.reason,
             "out_of_memory": further.out_of_memory,
-            "provenance": record.provenance.model_copy(update={"measuring_s": took_s}),
+            "provenance": here.model_copy(
+                update={
+                    "measuring_s": spent_s([record, further]),
+                    "git_dirty": dirty.git_dirty,
+                    "changed_files": dirty.changed_files,
+                }
+            ),
         }
     )
 
 
-def state_of_budget(
-    study: Study, records: Mapping[str, Record], searches: Iterable[SearchRecord]
-) -> str:
-    """What was spent, and which claims are open for lack of time, in a line."""
-    spent = f"{in_minutes(spent_s([*records.values(), *searches]))} spent"
-    if study.minutes is not None:
-        spent += f" of {study.minutes:g}"
-    left = open_claims(study.experiments_with_variants, records)
-    if not left:
-        return f"{spent}; no claim is open for lack of time"
-    named = ", ".join(f"{claim.variant} over {claim.reference}" for claim in left[:_NAMED])
-    further = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return (
-        f"{spent}; open for lack of time, where about "
-        f"{in_minutes(seconds_to_complete(left, records))} more would decide: {named}{further}"
-    )
+def _write(record: Record, file: Path) -> None:
+    """Write a record that has grown, and anew the tables of its trace, in which shares are of the
+    timed step.
+    """
+    RECORD_FILE.write(record, file)
+    if (tables := file.with_name(TABLES_FOLDER)).exists():
+        write_trace_tables(record, file.with_name(TRACE_FOLDER), tables)
+
+
+def budget_in_words(results: ResultsFolder, records: Records, kept: Collection[str] = ()) -> str:
+    """What was spent, and which comparisons of throughput are open for lack of time, in a line."""
+    minutes = results.study.minutes
+    said = f"{in_minutes(spent(results, records))} spent" + (f" of {minutes:g}" if minutes else "")
+    left = [each for each in _open_claims(results, records, kept) if not each.is_significant]
+    named = [f"{each.variant} over {each.reference}" for each in left]
+    said += f"; open for lack of time: {counted(len(left), 'comparison')} of throughput"
+    if left:
+        more = in_minutes(seconds_to_complete(left, records))
+        said += f", {the_first(named)}; {more} more would measure all of their processes"
+    if short := [slug for slug in kept if is_short(records[slug])]:
+        said += (
+            f"; {', '.join(sorted(short))} had another session, software or code and can be "
+            "measured anew with gpu-report run"
+        )
+    return said

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.commands.overview import results_here, results_of, waiting
-from gpu_report.commands.results_folder import ResultsFolder
+from gpu_report.commands.results_folder import BUDGETED, ResultsFolder
 from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, GpuReportError, MachineError
 from gpu_report.measure import run as messages
@@ -26,7 +26,7 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
-from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
+from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.calibration import CALIBRATION_FILE
 from gpu_report.records.record import (
     POINT_FILE,
@@ -119,14 +119,16 @@ def measure_variant(arguments: Namespace) -> None:
     require_machine(results.resolved.machine)
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
         take_own_temporary_folder()
-        _measure_sentinels(results)
-        record = _measure_whole(
+        measure_due_sentinels(results)
+        record = measure_whole(
             results,
             slug,
             on_progress=shown(slug, LineForEachRun(slug)),
             hosts=hosts,
             processes=range(FIRST_PROCESSES) if results.study.minutes else None,
         )
+        if results.study.minutes:
+            (results.machine_folder / BUDGETED).touch()
     say(f"{record.variant}: {outcome(record)}{_part_in_it(hosts)}")
 
 
@@ -134,14 +136,16 @@ def measure_sentinels(arguments: Namespace) -> None:
     """Measure the sentinels at the end, unless nothing was measured since they were."""
     results = ResultsFolder.of(arguments.study)
     require_machine(results.resolved.machine)
-    measured: list[Record | SearchRecord] = [*results.read_records(), *results.read_searches()]
-    newest = max(each.provenance.ended for each in measured)
+    newest = max(
+        *(record.ended for record in results.read_records()),
+        *(search.provenance.ended for search in results.read_searches()),
+    )
     with machine_to_itself():
         take_own_temporary_folder()
-        _measure_sentinels(results, since=newest)
+        measure_due_sentinels(results, since=newest)
 
 
-def _measure_sentinels(results: ResultsFolder, *, since: datetime | None = None) -> None:
+def measure_due_sentinels(results: ResultsFolder, *, since: datetime | None = None) -> None:
     """Measure each sentinel, without a profile, unless that was done since; one that fails is a
     point with its reason, and one that cannot begin is named.
 
@@ -401,7 +405,7 @@ def _run_one(
             if progress.samples_per_s is not None:
                 bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
-        record = _measure_whole(results, slug, on_progress=shown(slug, show), hosts=hosts)
+        record = measure_whole(results, slug, on_progress=shown(slug, show), hosts=hosts)
         bar.update(
             task,
             completed=1.0,
@@ -416,7 +420,7 @@ def _run_one(
         say(str(results.record_file(slug)))
 
 
-def _measure_whole(
+def measure_whole(
     results: ResultsFolder,
     slug: str,
     *,

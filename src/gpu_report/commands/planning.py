@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpu_report.bundles.shown_machines import ShownMachine, choose_machines
-from gpu_report.commands.budget import state_of_budget
+from gpu_report.commands.budget import budget_in_words, read_records, spent
 from gpu_report.commands.overview import results_of, waiting
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, GpuReportError, RecordError
@@ -26,12 +26,14 @@ from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import read_config
 from gpu_report.study.options import NO_OPTIONS, option_names
 from gpu_report.study.strategies import SINGLE
-from gpu_report.study.study import Measurement, Protocol, Study
+from gpu_report.study.study import Protocol, Study
 from gpu_report.study.variant import Variant
 from gpu_report.tables.claims import FIRST_PROCESSES, process_s, spent_s
 
-_COMPILING_S: Final = 20.0
-"""A guess, since a probe compiles nothing; the first process takes more and the others less."""
+_COMPILING_S: Final = 40.0
+"""A guess, since a probe compiles nothing."""
+_SURELY: Final = 1.5
+"""Only by more than this factor does an estimate show that a budget is too short."""
 
 
 def show_plan(arguments: Namespace) -> None:
@@ -102,81 +104,108 @@ def _show_plan_of(machine: ShownMachine) -> None:
     if not (measuring or searching):
         say("all measured")
         if study.minutes is not None:
-            records = {each.variant: each for each in results.read_records()}
-            say(state_of_budget(study, records, results.read_searches()))
+            say(budget_in_words(results, read_records(results)))
+
+
+class Estimate(NamedTuple):
+    """Seconds of measuring a variant: once, whatever the number of processes, and of each."""
+
+    once: float
+    process: float
+
+    def of(self, processes: int) -> float:
+        """Of so many processes and a profiled one."""
+        return self.once + (processes + 1) * self.process
 
 
 def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
     """How long measuring these variants takes, and with a time budget what it leaves out.
 
     Raises:
-        ConfigError: the budget is too short for the first processes of every variant.
+        ConfigError: the budget is by far too short for the first processes of every variant.
     """
-    study, each_s = results.study, _estimated_process_s(results, missing)
-    measured = [
-        RECORD_FILE.read(results.record_file(variant.slug))
-        for variant in study.variants
-        if variant.slug not in missing
-    ]
-    asked, spent = study.protocol.repetitions, spent_s(measured)
-    whole = (
-        f"about {in_minutes((asked + 1) * sum(each_s.values()))} for {asked} processes of each "
-        "and a profiled one, without calibration and searches"
+    study, estimates = results.study, _estimates(results, missing)
+    asked, minutes = study.protocol.repetitions, study.minutes
+    all_s, first_s = (
+        sum(each.of(processes) for each in estimates.values())
+        for processes in (asked, FIRST_PROCESSES)
     )
-    if study.minutes is None:
+    whole = (
+        f"about {in_minutes(all_s)} for {asked} processes of each and a profiled one, without "
+        "calibration and searches"
+    )
+    if minutes is None:
         return whole
-    first_s = (FIRST_PROCESSES + 1) * sum(each_s.values())
-    left_s = 60 * study.minutes - spent - first_s
+    measured = {slug: record for slug, record in _records(results).items() if slug not in missing}
+    left_s = 60 * minutes - spent(results, measured) - first_s
     if left_s < 0:
-        raise ConfigError(
-            f"minutes: {study.minutes:g} are too few for {FIRST_PROCESSES} processes of each "
-            f"configuration, which take about {in_minutes(spent + first_s)}; "
-            f"{_fitting(study, each_s, 60 * study.minutes - spent)}"
+        needed = (
+            f"{FIRST_PROCESSES} processes of each configuration take about "
+            f"{in_minutes(60 * minutes - left_s)}"
+        )
+        if 60 * minutes - left_s > _SURELY * 60 * minutes:
+            fitting = _fitting(study, measured, estimates)
+            raise ConfigError(f"minutes: {minutes:g} are too few: {needed}; {fitting}")
+        return (
+            f"{whole}; {needed}, more than the {minutes:g} minutes, and are measured all the same"
         )
     most = (asked - FIRST_PROCESSES) * len(missing)
-    further = min(most, math.floor(left_s * len(missing) / sum(each_s.values())))
+    further = min(most, math.floor(left_s / (all_s - first_s) * most)) if most else 0
     further_ones = f" and about {further} of the {most} further ones, where claims are open"
     return (
-        f"{whole}; {study.minutes:g} minutes are enough for {FIRST_PROCESSES} of each"
+        f"{whole}; {minutes:g} minutes are enough for {FIRST_PROCESSES} of each"
         f"{further_ones if most else ''}"
     )
 
 
-def _fitting(study: Study, each_s: Mapping[str, float], left_s: float) -> str:
+def _fitting(
+    study: Study, measured: Mapping[str, Record], estimates: Mapping[str, Estimate]
+) -> str:
     """Which experiments fit, each without the others."""
+    took_s = {slug: spent_s([record]) for slug, record in measured.items()}
+    took_s |= {slug: each.of(FIRST_PROCESSES) for slug, each in estimates.items()}
     fitting = [
         each.name
         for each in study.experiments_with_variants
-        if (FIRST_PROCESSES + 1) * sum(each_s.get(variant.slug, 0.0) for variant in each.variants)
-        <= left_s
+        if sum(took_s[variant.slug] for variant in each.variants) <= 60 * (study.minutes or 0)
     ]
     if not fitting:
         return "no experiment fits alone either"
-    return f"each of these experiments fits alone: {', '.join(fitting)}"
+    return f"alone, as in snakemake {fitting[0]}, each of these fits: {', '.join(fitting)}"
 
 
-def _estimated_process_s(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, float]:
-    """Seconds of one process of each variant, from a record of the same model on the same device,
-    and without one from a probe, which trains it for a few steps.
-    """
-    study = results.study
-    measured: dict[tuple[str, ...], Record | None] = {}
-    for variant in study.variants:
+def _records(results: ResultsFolder) -> dict[str, Record]:
+    """Those that can be read, of a variant that trained."""
+    found = {}
+    for variant in results.study.variants:
         with suppress(RecordError):  # missing, or of another version
-            record = RECORD_FILE.read(results.record_file(variant.slug))
-            if record.status == "ok":
-                measured.setdefault(_model(variant), record)
-    variants = [study.variant(slug) for slug in slugs]
-    unknown = {_model(variant): variant for variant in variants if _model(variant) not in measured}
+            found[variant.slug] = RECORD_FILE.read(results.record_file(variant.slug))
+    return {slug: record for slug, record in found.items() if record.status == "ok"}
+
+
+def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estimate]:
+    """From a record of the same model on the same device, and without one from a probe, which
+    trains it for a few steps.
+    """
+    variants = [results.study.variant(slug) for slug in slugs]
+    known = {_model(record.as_variant()): record for record in _records(results).values()}
+    unknown = {_model(variant): variant for variant in variants if _model(variant) not in known}
+    importing_s = 0.0
     if unknown:
-        say(f"to estimate the time, {counted(len(unknown), 'model')} train for a few steps")
-    with machine_to_itself():
-        for model, variant in unknown.items():
-            measured[model] = None
-            with suppress(GpuReportError):  # measuring it will say what is wrong
-                measured[model] = _probe(study.measurement(variant.slug), results)
+        say("to estimate the time, a process of each model trains for a few steps")
+        with machine_to_itself():
+            # The first process of all imports PyTorch for those after it.
+            first, *_ = unknown.values()
+            twice = [spent_s(filter(None, [_probe(first, results)])) for _ in range(2)]
+            importing_s = max(0.0, twice[0] - twice[1])
+            probes = {model: _probe(variant, results) for model, variant in unknown.items()}
+        known |= {model: record for model, record in probes.items() if record is not None}
+        if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
+            say(f"not in the estimate, as they cannot be trained yet: {', '.join(failed)}")
     return {
-        variant.slug: _process_s(variant, study.protocol, measured[_model(variant)])
+        variant.slug: _estimate(
+            variant, results.study.protocol, known.get(_model(variant)), importing_s
+        )
         for variant in variants
     }
 
@@ -185,10 +214,13 @@ def _model(variant: Variant) -> tuple[str, ...]:
     return variant.workload, variant.size, variant.device_type
 
 
-def _probe(measurement: Measurement, results: ResultsFolder) -> Record:
-    """One process of one device that trains two epochs of two steps, plainly."""
+def _probe(variant: Variant, results: ResultsFolder) -> Record | None:
+    """One process of one device that trains two epochs of two steps, plainly; None where it does
+    not come to its end, which measuring will explain.
+    """
+    measurement = results.study.measurement(variant.slug)
     short = replace(
-        measurement.variant,
+        variant,
         epochs=2,
         steps_per_epoch=2,
         options=NO_OPTIONS,
@@ -197,29 +229,35 @@ def _probe(measurement: Measurement, results: ResultsFolder) -> Record:
         workers=0,
     )
     protocol = replace(measurement.protocol, repetitions=1, timed_epochs=1, timed_seconds=0.0)
-    with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as folder:
-        return measure_variant(
+    with (
+        tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as folder,
+        suppress(GpuReportError),
+    ):
+        record = measure_variant(
             replace(measurement, variant=short, protocol=protocol),
             machine=results.resolved.machine,
             trace_folder=Path(folder),
             is_profiled=False,
         )
+        return record if record.status == "ok" else None
+    return None
 
 
-def _process_s(variant: Variant, protocol: Protocol, like: Record | None) -> float:
-    """An estimate of one process from a record of the same model, whatever else differs; without
-    numbers that of its timed epochs alone.
-    """
-    compiling_s = _COMPILING_S if "compile" in option_names(variant.options) else 0.0
-    if like is None or like.workload is None or not like.repetitions:
-        return compiling_s + 2 * protocol.timed_seconds
+def _estimate(
+    variant: Variant, protocol: Protocol, like: Record | None, importing_s: float
+) -> Estimate:
+    """From a record of the same model, whatever else differs; nothing where it has no numbers."""
+    if like is None or like.workload is None:
+        return Estimate(0.0, 0.0)
     start_s = process_s(like) - statistics.fmean(each.training_wall_s for each in like.repetitions)
     per_s = statistics.fmean(each.throughput_per_s for each in like.repetitions)
     steps = variant.steps_per_epoch
-    samples = steps * variant.batch_size if steps else like.workload.train_samples
-    epoch_s = samples / per_s
+    epoch_s = (steps * variant.batch_size if steps else like.workload.train_samples) / per_s
     timed = min(
         protocol.most_timed_epochs,
         max(protocol.timed_epochs, math.ceil(protocol.timed_seconds / epoch_s)),
     )
-    return compiling_s + max(start_s, 0.0) + max(1 + timed, variant.epochs) * epoch_s
+    return Estimate(
+        once=importing_s + _COMPILING_S * ("compile" in option_names(variant.options)),
+        process=max(start_s, 0.0) + max(1 + timed, variant.epochs) * epoch_s,
+    )

@@ -23,6 +23,8 @@ from gpu_report.traces.tables import TraceTables, read_trace_tables
 
 REPORT: Final = Path("report")
 """The folder of the templates and of the report that is made of them."""
+BUDGETED: Final = "budgeted"
+"""The file in a machine's folder of results that says that a time budget has left out processes."""
 
 
 class ResolvedStudy(Part):

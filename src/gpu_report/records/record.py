@@ -632,6 +632,12 @@ class Record(Attempt):
         return Variant.from_slug(self.variant)
 
     @property
+    def ended(self) -> datetime:
+        """When measuring ended, or when the last process began that a time budget added later."""
+        began = [datetime.fromisoformat(each.started_at) for each in self.repetitions]
+        return max([self.provenance.ended, *began])
+
+    @property
     def hosts(self) -> int:
         """Hosts that its ranks ran on, as far as it was measured; 1 of a training without ranks."""
         return len({rank.host for each in self.repetitions for rank in each.ranks}) or 1

@@ -46,7 +46,8 @@ Compare = Callable[[Variant, Variant], Summary]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """That a configuration trains faster or slower than another, by the figure's value.
+    """That a configuration trains faster or slower than another, by the figure's value; or what it
+    reaches alone.
 
     The p of the figure is adjusted for the other claims of its experiment; `own_p` is not.
     """

@@ -28,7 +28,7 @@ from gpu_report.tables.claims import (
     seconds_to_complete,
 )
 from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
-from gpu_report.tables.sessions import spread_of
+from gpu_report.tables.sessions import Sessions, number_sessions, spread_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
 from gpu_report.words import (
     date_words,
@@ -368,25 +368,35 @@ class MachineResults:
     @cached_property
     def left_open(self) -> list[str]:
         """What a time budget left out, first what it left open; empty where all processes ran."""
-        records = {record.variant: record for record in self.records if record.status == "ok"}
-        fewer = [each for each in records.values() if len(each.repetitions) < asked_processes(each)]
+        measured = [record for record in self.records if record.status == "ok"]
+        fewer = [each for each in measured if len(each.repetitions) < asked_processes(each)]
         if not fewer:
             return []
-        claims = open_claims(self.experiments, {each.variant: each for each in self.records})
+        records = {record.variant: record for record in self.records}
+        spread = spread_of(rows_of(self.tables.sentinels))
+        sessions = Sessions(numbers=number_sessions(self.records), spread=spread)
+        claims = [
+            claim
+            for claim in open_claims(self.experiments, records, sessions)
+            if not claim.is_significant
+        ]
         rows = {row["variant"]: row for row in self.measured}
-        pairs = [[described(rows[side]) for side in claim.sides] for claim in claims[:_NAMED_OPEN]]
+        pairs = [
+            f"{described(rows[claim.variant])} over {described(rows[claim.reference])}"
+            for claim in claims[:_NAMED_OPEN]
+        ]
         still_open = [
-            f"For lack of time, {counted(len(claims), 'comparison')} stayed open; about "
-            f"{in_minutes(seconds_to_complete(claims, records))} more would measure all of their "
-            "processes.",
-            f"Nearest to being decided: {'; '.join(' over '.join(each) for each in pairs)}.",
+            f"For lack of time, {counted(len(claims), 'comparison')} of throughput stayed open; "
+            f"about {in_minutes(seconds_to_complete(claims, records))} more would measure all of "
+            "their processes.",
+            f"Nearest to being decided: {'; '.join(pairs)}.",
         ]
         return [
-            *(still_open if claims else ["The time budget left no comparison open."]),
-            f"{len(fewer)} of {len(records)} configurations trained in fewer processes than the "
-            f"study asks for: in {FIRST_PROCESSES} at first, and in further ones where a "
-            f"comparison was neither decided (p < {EARLY}, adjusted) nor one that all processes "
-            "would leave open.",
+            *(still_open if claims else ["No comparison of throughput is open for lack of time."]),
+            f"{len(fewer)} of {len(measured)} configurations trained in fewer processes than the "
+            f"study asks for. Each trained in {FIRST_PROCESSES} first; further processes went "
+            f"only to comparisons that were not decided (p < {EARLY}, adjusted) and that could "
+            "still be.",
         ]
 
     @property

@@ -5,6 +5,7 @@ that are made.
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from gpu_report.commands import budget
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records.record import RECORD_FILE, Record, Status
+from gpu_report.study.machine import boot
 from gpu_report.study.study import Experiment, Measurement, Study
 from gpu_report.study.variant import Variant
 from tests.factories import ENVIRONMENT, make_record, make_study
@@ -33,10 +35,16 @@ Count = Callable[..., dict[str, int]]
 
 
 def made(slug: str, processes: int, **options: Any) -> Record:
-    """A record whose processes took ten seconds each, the profiled one as well."""
-    record = make_record(slug, processes=processes, measurement=STUDY.measurement(slug), **options)
+    """A record of this session, whose processes took ten seconds each, the profiled one too."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = make_record(
+        slug,
+        processes=processes,
+        measurement=STUDY.measurement(slug),
+        **{"measured_at": now, **options},
+    )
     seconds = PROCESS_S * (processes + (record.profile is not None))
-    provenance = record.provenance.model_copy(update={"measuring_s": seconds})
+    provenance = record.provenance.model_copy(update={"measuring_s": seconds, "boot": boot()})
     return record.model_copy(update={"provenance": provenance})
 
 
@@ -52,13 +60,15 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
         minutes: float | None = None,
         study: Study = STUDY,
         further: Status = "ok",
+        measured_at: str = "",
         **of_further: Any,
     ) -> dict[str, int]:
         resolved = ResolvedStudy.of("xeon-2c", replace(study, minutes=minutes))
         resolved = resolved.model_copy(update={"today": replace(resolved.today, code_digest=CODE)})
         results = ResultsFolder(resolved=resolved, machine_folder=tmp_path)
         for slug, speed in speeds.items():
-            record = made(slug, 3, throughput_per_s=speed, noise=noise, code_digest=CODE)
+            when = {"measured_at": measured_at} if measured_at else {}
+            record = made(slug, 3, throughput_per_s=speed, noise=noise, code_digest=CODE, **when)
             RECORD_FILE.write(record, results.record_file(slug))
         resolved.write(tmp_path)
 
@@ -76,8 +86,14 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
             kept = [each for each in record.repetitions if each.index in processes]
             return record.model_copy(update={"repetitions": kept, "provenance": took})
 
+        def measure_anew(_: ResultsFolder, slug: str, **__: Any) -> Record:
+            record = made(slug, 5, throughput_per_s=speeds[slug], noise=noise, code_digest=CODE)
+            RECORD_FILE.write(record, results.record_file(slug))
+            return record
+
         monkeypatch.setattr(budget, "measure_variant", measure)
-        budget.measure_further(Namespace(study=tmp_path / "study.json"))
+        monkeypatch.setattr(budget, "measure_whole", measure_anew)
+        budget.measure_further(Namespace(study=tmp_path / "study.json", experiment=""))
         return {
             slug: len(RECORD_FILE.read(results.record_file(slug)).repetitions) for slug in speeds
         }
@@ -91,7 +107,7 @@ def test_a_clear_difference_needs_no_further_process(
     found = measured({SLOW: 100.0, FAST: 300.0}, noise=0.001, minutes=60)
 
     assert found == {SLOW: 3, FAST: 3}
-    assert "no claim is open for lack of time" in capsys.readouterr().out
+    assert "open for lack of time: 0 comparisons of throughput" in capsys.readouterr().out
 
 
 def test_both_sides_of_an_open_claim_get_all_processes_where_none_decides_it(
@@ -113,13 +129,36 @@ def test_no_process_begins_that_would_end_after_the_budget(
 
     assert sorted(found.values()) == [3, 4]
     said = capsys.readouterr().out
-    assert f"open for lack of time, where about {3 * PROCESS_S:.0f} s more would decide" in said
+    assert "open for lack of time: 1 comparison of throughput" in said
+    assert f"{3 * PROCESS_S:.0f} s more would measure all of their processes" in said
 
 
 def test_without_a_budget_every_record_gets_the_processes_that_the_study_asks_for(
     measured: Count,
 ) -> None:
     assert measured({SLOW: 100.0, FAST: 300.0}, noise=0.001) == {SLOW: 5, FAST: 5}
+
+
+def test_what_another_session_measured_stays_within_a_budget_and_is_named(
+    measured: Count, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = "2026-05-04T10:00:00Z"
+
+    found = measured({SLOW: 100.0, FAST: 107.0}, noise=0.04, minutes=60, measured_at=old)
+
+    assert found == {SLOW: 3, FAST: 3}
+    assert f"{FAST}, {SLOW} had another session" in capsys.readouterr().out
+
+
+def test_what_another_session_measured_is_measured_anew_without_a_budget(
+    measured: Count, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = "2026-05-04T10:00:00Z"
+
+    found = measured({SLOW: 100.0, FAST: 107.0}, noise=0.04, measured_at=old)
+
+    assert found == {SLOW: 5, FAST: 5}
+    assert f"{SLOW}, measured anew" in capsys.readouterr().out
 
 
 def test_processes_of_other_software_do_not_join_a_record(

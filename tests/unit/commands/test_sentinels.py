@@ -60,7 +60,7 @@ def test_sentinels_are_measured_at_the_begin_and_again_after_twenty_times_as_lon
     counts = []
     for minutes in (0, 5, 6, 1):
         now[0] += timedelta(minutes=minutes)
-        measuring._measure_sentinels(results)
+        measuring.measure_due_sentinels(results)
         counts.append(len(read_points(results.machine_folder)))
 
     assert counts == [1, 1, 2, 2]
@@ -69,9 +69,9 @@ def test_sentinels_are_measured_at_the_begin_and_again_after_twenty_times_as_lon
 def test_another_machine_of_the_same_id_measures_its_own(
     results: ResultsFolder, now: list[datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measuring._measure_sentinels(results)
+    measuring.measure_due_sentinels(results)
     monkeypatch.setattr(measuring, "boot", lambda: "another")
-    measuring._measure_sentinels(results)
+    measuring.measure_due_sentinels(results)
 
     assert len(read_points(results.machine_folder)) == 2
 
@@ -84,7 +84,7 @@ def test_at_the_end_sentinels_are_measured_once_after_the_newest_record(
     )
     monkeypatch.setattr(measuring, "require_machine", lambda _: machine)
     results.resolved.write(results.machine_folder)
-    measuring._measure_sentinels(results)
+    measuring.measure_due_sentinels(results)
     for variant in STUDY.variants:
         record = make_record(variant.slug, measured_at=now[0].isoformat())
         RECORD_FILE.write(record, results.record_file(variant.slug))
@@ -100,13 +100,13 @@ def test_at_the_end_sentinels_are_measured_once_after_the_newest_record(
 def test_a_sentinel_without_a_point_is_measured_beside_one_that_has_a_recent_one(
     results: ResultsFolder, now: list[datetime]
 ) -> None:
-    measuring._measure_sentinels(results)
+    measuring.measure_due_sentinels(results)
     (first,) = STUDY.sentinels
     second = replace(first, variant=replace(first.variant, seed=1))
     both = replace(STUDY, sentinels=(first, second))
     resolved = ResolvedStudy.of("xeon-2c", both)
 
-    measuring._measure_sentinels(replace(results, resolved=resolved))
+    measuring.measure_due_sentinels(replace(results, resolved=resolved))
 
     points = read_points(results.machine_folder)
     assert [point.variant for point in points] == [first.variant.slug, second.variant.slug]
@@ -122,7 +122,7 @@ def test_a_sentinel_that_cannot_begin_is_named_and_stops_nothing(
         raise GpuReportError("there is no manifest.json")
 
     monkeypatch.setattr(measuring, "measure", refuse)
-    measuring._measure_sentinels(results)
+    measuring.measure_due_sentinels(results)
 
     printed = capsys.readouterr()
     assert "a sentinel, is not measured: there is no manifest.json" in printed.out + printed.err

@@ -30,14 +30,19 @@ def compare(one: Variant, other: Variant, p: float = 0.02) -> Summary:
 def claim(p: float) -> Claim:
     figure = Summary(value=1.2, low=1.0, high=1.4, count=3, p=p)
     return Claim(
-        kind="speedup", experiment="x", variant=SLUGS[1], reference=SLUGS[0], figure=figure
+        kind="speedup",
+        experiment="x",
+        variant=SLUGS[1],
+        reference=SLUGS[0],
+        figure=figure,
+        own_p=p,
     )
 
 
 def test_speedups_are_adjusted_for_one_another_and_the_fastest_is_compared_with_the_next() -> None:
     found = speed_claims(EXPERIMENT, compare)
 
-    assert [(each.kind, *each.sides, each.figure.p) for each in found] == [
+    assert [(each.kind, each.variant, each.reference, each.figure.p) for each in found] == [
         ("speedup", SLUGS[1], SLUGS[0], 0.04),
         ("speedup", SLUGS[2], SLUGS[0], 0.04),
         ("fastest", SLUGS[2], SLUGS[1], 0.02),
@@ -78,4 +83,10 @@ def test_the_side_with_fewer_processes_is_measured_next() -> None:
     counts = dict(zip(SLUGS, (4, 3, 3), strict=True))
 
     assert wanting([claim(0.2)], counts) == [SLUGS[1]]
-    assert wanting([claim(0.2)], {**counts, SLUGS[1]: 4}) == [SLUGS[1], SLUGS[0]]
+    assert wanting([claim(0.2)], {**counts, SLUGS[1]: 4}) == sorted(SLUGS[:2])
+
+
+def test_a_claim_among_many_is_judged_hopeless_by_its_own_p() -> None:
+    among_many = replace(claim(0.05), figure=replace(claim(0.05).figure, p=1.0))
+
+    assert among_many.is_open(3, 5)
