@@ -160,8 +160,8 @@ def ratio_of_means(one: Summary, other: Summary, spread: Spread | None = None) -
     """The quotient of two geometric means, by Welch's t from their intervals, with a `spread` as in
     `ratio`.
 
-    Where one of them has no interval, from the least to the greatest quotient that the bounds
-    allow.
+    Where one of them has no interval, or one that touches 0, from the least to the greatest
+    quotient that the bounds allow.
     """
     count, bounds = min(one.count, other.count), (one.low, one.high, other.low, other.high)
     if count < FEWEST_FOR_INTERVAL or not min(bounds) > 0:
