@@ -260,7 +260,7 @@ def as_markdown(comparison: Comparison) -> str:
         _plain(comparison.how),
     ]
     for title, rows, reasons in comparison.sections():
-        lines += ["", f"**{title}**", *_markdown_table(comparison.header, rows)]
+        lines += ["", f"**{_plain(title)}**", *_markdown_table(comparison.header, rows)]
         lines += ["", *(f"- {_plain(reason)}" for reason in reasons)] if reasons else []
     for name, rows in _where(comparison):
         lines += ["", f"**where {_plain(name)} spends more time, {_OF_TRACES}**"]

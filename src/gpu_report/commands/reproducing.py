@@ -12,12 +12,11 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import chain
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from statistics import NormalDist
+from typing import Any, ClassVar, Final, TextIO
 
 from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.commands.comparison import (
@@ -25,35 +24,39 @@ from gpu_report.commands.comparison import (
     begin_files,
     bundle_in_words,
     reasons_of,
+    require_two_files,
     the_first,
     write_comparison,
 )
 from gpu_report.commands.guarding import end_in_order
 from gpu_report.commands.measuring import outcome, provide_image_files
-from gpu_report.errors import BundleError, ConfigError
+from gpu_report.errors import (
+    BundleError,
+    ConfigError,
+    GpuReportError,
+)
 from gpu_report.glossary import TIME_TOLERANCE, Row
 from gpu_report.measure.probe import require_pytorch
+from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.measure.variant_run import measure_variant
 from gpu_report.printing.number_format import counted, in_minutes, quantity, share
 from gpu_report.printing.terminal import clean, say, stderr_to
-from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
-from gpu_report.records.record import Record, read_points, with_distinct_titles
+from gpu_report.records.record import (
+    Record,
+    SentinelPoint,
+    differences,
+    read_points,
+    with_distinct_titles,
+)
 from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
-from gpu_report.study.catalogue import image_folder
 from gpu_report.study.config import read_config
-from gpu_report.study.machine import HERE, device_name, find_machine
-from gpu_report.study.study import (
-    PROTOCOL_VERSION,
-    Measurement,
-    Protocol,
-    Study,
-    Workload,
-    load_study,
-)
+from gpu_report.study.machine import HERE, Machine, device_name, find_machine
+from gpu_report.study.study import Study, load_study
 from gpu_report.tables.bundle import grouped
-from gpu_report.tables.claims import FIRST_PROCESSES, Claim, process_s
-from gpu_report.tables.processes import brings_loop, other_software, protocol_version
+from gpu_report.tables.claims import FIRST_PROCESSES, Claim, further_process_s, process_s
+from gpu_report.tables.marks import Today, is_same_code
+from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.reproduction import (
     CONTRADICTED,
     NOT_TESTED,
@@ -63,11 +66,16 @@ from gpu_report.tables.reproduction import (
     most_useful,
     tabulate_reproduction,
     wanting,
+    why_not_testable,
 )
-from gpu_report.tables.sessions import sessions_of, spread_within, tabulate_sentinels
-from gpu_report.tables.statistics import Spread
+from gpu_report.tables.sessions import sessions_of
+from gpu_report.tables.statistics import CONFIDENCE, Spread
 from gpu_report.tables.variants import in_reading_order
+from gpu_report.tables.verdicts import environment_differences
 from gpu_report.words import in_words, titled
+
+_MOST_DEVICES: Final = 1024
+_Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +129,40 @@ def _cell(row: Row, side: str) -> str:
     return f"{shown.value} ± {shown.either_side}" if shown.either_side else shown.plain()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Bundle:
+    """What a bundle claims: its records and why some configurations cannot be measured here, both
+    by name.
+    """
+
+    study: Study
+    records: Mapping[str, Record]
+    claims: Sequence[Claim]
+    untestable: dict[str, str]
+    spread: Spread | None
+    is_same_machine: bool
+
+    @property
+    def testable(self) -> list[Claim]:
+        """The claims that processes on this machine may decide."""
+        return [
+            claim
+            for claim in self.claims
+            if not why_not_testable(claim, self.records, self.untestable)
+        ]
+
+    def rows(self, here: Mapping[str, Record]) -> dict[Claim, Row]:
+        """The row of each claim, with what was measured here so far."""
+        return tabulate_reproduction(
+            self.claims,
+            self.records,
+            here,
+            untestable=self.untestable,
+            spread=self.spread,
+            is_same_machine=self.is_same_machine,
+        )
+
+
 def reproduce(arguments: Namespace) -> int:
     """Measure what tests most of a bundle's claims, print the verdicts and return the exit status
     of `Reproduction`.
@@ -135,7 +177,7 @@ def reproduce(arguments: Namespace) -> int:
     began_s, minutes = time.monotonic(), arguments.minutes
     if not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes: it is {minutes:g}; expected a positive number, such as 10")
-    begin_files(arguments)
+    require_two_files(arguments)
     config = read_config(arguments.configfile)
     take_own_temporary_folder()
     end_in_order()
@@ -143,107 +185,128 @@ def reproduce(arguments: Namespace) -> int:
         stack.enter_context(machine_to_itself(limit_s=0))
         folder = stack.enter_context(results_at(arguments.bundle))
         records = with_distinct_titles(in_reading_order(records_in(folder).values()))
-        study = _study_of(config, records)
-        before = {
-            variant.slug: record
-            for record in records
-            if (variant := record.as_variant()) in study.variants
-        }
-        if not before:
-            raise ConfigError(
-                f"{arguments.configfile} has no configuration of {arguments.bundle}; name the "
-                "study that was measured by --configfile"
-            )
         # Without a folder of results there is none afterwards.
         machine = find_machine(HERE if HERE.exists() else Path(tempfile.gettempdir(), HERE.name))
-        points = read_points(folder)
-        sessions = sessions_of(records, points)
-        drift = spread_within(tabulate_sentinels(points, sessions.numbers))
-        is_same = records[0].machine == machine.id
-        claims = claims_of(study.experiments, before, sessions, is_same_machine=is_same)
-        untestable = {
-            slug: why
-            for slug, record in before.items()
-            if (why := _why_untestable(record, study, machine.devices))
-        }
-        testable = [claim for claim in claims if not claim.sides & untestable.keys()]
-        if not testable:
-            why = [*untestable.values(), "no difference between configurations is significant"][0]
+        bundle = _read(records, read_points(folder), config, machine)
+        if not bundle.testable:
+            reasons = [
+                "it has no configuration of the study; name the one that was measured by "
+                "--configfile",
+                "no difference between configurations is significant",
+            ]
+            untested = [
+                why_not_testable(claim, bundle.records, bundle.untestable)
+                for claim in bundle.claims
+            ]
+            why = next(iter(untested), reasons[bool(bundle.records)])
             raise BundleError(
                 f"{arguments.bundle}: none of its claims can be tested on {machine.id}: {why}"
             )
-        here: dict[str, Record] = {}
-        tabulate = partial(
-            tabulate_reproduction,
-            claims,
-            before,
-            here,
-            untestable=untestable,
-            spread=sessions.spread or drift,
-            is_same_machine=is_same,
-        )
-        end_s, pace, spent_s, recorded_s = began_s + 60 * minutes, 1.0, 0.0, 0.0
-        one_s = {slug: max(1.0, process_s(record)) for slug, record in before.items()}
-        first_s = {slug: FIRST_PROCESSES * each for slug, each in one_s.items()}
-        least_s = min(sum(first_s[side] for side in claim.sides) for claim in testable)
-        if least_s > end_s - time.monotonic():
-            raise ConfigError(
-                f"--minutes: {minutes:g} is less than the shortest test takes, about "
-                f"{in_minutes(least_s)}"
-            )
-        for note in study.foreign_code:
+        begin_files(arguments)
+        for note in bundle.study.foreign_code:
             say(note, to_stderr=True)
         terminal = stack.enter_context(stderr_to(Path(tempfile.gettempdir(), "reproduce.log")))
-        while True:
-            left_s = (end_s - time.monotonic()) / pace  # as the bundle's machine counts
-            missing = [claim.sides.difference(here) for claim in testable]
-            slug = most_useful(missing, first_s, left_s) or most_useful(
-                wanting(tabulate(), before, here), one_s, left_s
-            )
-            if slug is None:
-                break
-            measurement, started_s = _measurement(before[slug]), time.monotonic()
-            done = here[slug].repetitions if slug in here else []
-            facts = here[slug].workload if done else None
-            indices = range(len(done), len(done) + 1) if done else range(FIRST_PROCESSES)
-            provide_image_files(measurement)
-            record = measure_variant(
-                measurement,
-                machine=machine.id,
-                trace_folder=Path(tempfile.gettempdir(), "traces"),
-                is_profiled=False,
-                processes=indices,
-                pieces_of_stages=facts.pieces_of_stages if facts else (),
-            )
-            processes = [*done, *record.repetitions]
-            here[slug] = record.model_copy(update={"repetitions": processes})
-            spent_s += time.monotonic() - started_s
-            recorded_s += len(indices) * one_s[slug]
-            pace = spent_s / recorded_s
-            left = in_minutes(max(0.0, end_s - time.monotonic()))
-            print(clean(f"{slug}: {outcome(here[slug])}; {left} left"), file=terminal, flush=True)
-    of_each = sorted({len(record.repetitions) for record in here.values()})
-    counts = " to ".join(dict.fromkeys([f"{of_each[0]}", f"{of_each[-1]}"]))
-    words = {slug: _fields_of(record) for slug, record in before.items()}
-    software = [other_software(before[slug], record) for slug, record in here.items()]
+        here = _measured(bundle, machine.id, began_s + 60 * minutes, terminal)
+    if not here:
+        raise ConfigError(f"--minutes: {minutes:g} is less than the shortest test takes")
+    words = {slug: _fields_of(record) for slug, record in bundle.records.items()}
+    unknown = len(records) - len(bundle.records)
     comparison = Reproduction(
-        before=bundle_in_words(arguments.bundle, before),
-        after=f"{machine.id}, {counted(len(here), 'configuration')} measured in {counts} processes",
-        how=_method(sessions.spread, drift)
-        if is_same
-        else "other hardware: a ratio is reproduced if it has the claimed sign",
+        before=bundle_in_words(arguments.bundle, {each.variant: each for each in records}),
+        after=f"{machine.id}, {counted(len(here), 'configuration')} measured",
+        how=_method(bundle),
         rows=[
-            {**row, "configuration": _in_words(claim, study, words)}
-            for claim, row in tabulate().items()
+            {**row, "configuration": _in_words(claim, bundle.study, words)}
+            for claim, row in bundle.rows(here).items()
         ],
         repeat=shlex.join(["gpu-report", *sys.argv[1:]]),
         notes=[
-            f"other software: {text}, in the bundle and here"
-            for text in dict.fromkeys(chain.from_iterable(software))
+            *environment_differences(bundle.records, here),
+            *(
+                [f"{unknown} of its configurations are not in {arguments.configfile}"]
+                if unknown
+                else []
+            ),
         ],
     )
     write_comparison(comparison, arguments)
     return comparison.status
+
+
+def _read(
+    records: Sequence[Record],
+    points: Sequence[SentinelPoint],
+    config: Mapping[str, Any],
+    machine: Machine,
+) -> _Bundle:
+    """What the configurations of a bundle claim that are in this study."""
+    study = _study_of(config, records)
+    known = {record.variant: record for record in records if record.as_variant() in study.variants}
+    sessions = sessions_of(records, points)
+    is_same = {record.machine for record in records} == {machine.id}
+    return _Bundle(
+        study=study,
+        records=known,
+        claims=claims_of(study.experiments, known, sessions, is_same_machine=is_same),
+        untestable={
+            slug: why
+            for slug, record in known.items()
+            if (why := _why_untestable(record, study, machine.devices))
+        },
+        spread=sessions.spread,
+        is_same_machine=is_same,
+    )
+
+
+def _measured(bundle: _Bundle, machine: str, end_s: float, terminal: TextIO) -> dict[str, Record]:
+    """The records of what was measured here until the time is over or no claim waits; one whose
+    measuring raises is untestable from then on.
+    """
+
+    def stop_in_time(_: object) -> None:
+        if time.monotonic() > end_s:
+            raise TimeoutError
+
+    here: dict[str, Record] = {}
+    further_s = {slug: further_process_s(record) for slug, record in bundle.records.items()}
+    first_s = {slug: FIRST_PROCESSES * process_s(each) for slug, each in bundle.records.items()}
+    with suppress(TimeoutError):
+        while True:
+            left_s = end_s - time.monotonic()
+            missing = [
+                claim.needs.difference(here)
+                for claim in bundle.testable
+                if all(here[side].status == "ok" for side in claim.needs & here.keys())
+            ]
+            slug = most_useful(missing, first_s, left_s) or most_useful(
+                wanting(bundle.rows(here), bundle.records, here), further_s, left_s
+            )
+            if slug is None:
+                break
+            measurement, before = bundle.study.measurement(slug), here.get(slug)
+            done = before.repetitions if before else []
+            try:
+                provide_image_files(measurement)
+                record = measure_variant(
+                    measurement,
+                    machine=machine,
+                    trace_folder=Path(tempfile.gettempdir(), "traces"),
+                    on_progress=stop_in_time,
+                    is_profiled=False,
+                    processes=range(len(done), len(done) + 1) if done else range(FIRST_PROCESSES),
+                    pieces_of_stages=before.workload.pieces_of_stages
+                    if before and before.workload
+                    else (),
+                )
+            except MeasurementInterruptedError:
+                raise
+            except GpuReportError as error:
+                bundle.untestable[slug] = str(error)
+                continue
+            here[slug] = record.model_copy(update={"repetitions": [*done, *record.repetitions]})
+            left = in_minutes(max(0.0, end_s - time.monotonic()))
+            print(clean(f"{slug}: {outcome(here[slug])}; {left} left"), file=terminal, flush=True)
+    return here
 
 
 def _study_of(config: Mapping[str, Any], records: Iterable[Record]) -> Study:
@@ -252,7 +315,7 @@ def _study_of(config: Mapping[str, Any], records: Iterable[Record]) -> Study:
     devices = {
         name
         for variant in variants
-        for index in range(variant.devices)
+        for index in range(min(variant.devices, _MOST_DEVICES))
         for name in (variant.device, device_name(variant.device_type, index))
         if variant.device_type != "cpu"
     }
@@ -261,54 +324,39 @@ def _study_of(config: Mapping[str, Any], records: Iterable[Record]) -> Study:
 
 
 def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str:
-    """Why a configuration cannot be measured here as it was there; empty if it can."""
-    variant, provenance = record.as_variant(), record.provenance
-    class_path = str(record.measurement["workload"]["class_path"])
-    named = study.workloads[variant.workload].class_path
+    """Why a configuration cannot be measured here as it was there; empty if it can.
+
+    What the study asks for is measured, so that a bundle chooses no code, setting or folder.
+    """
+    variant, asked = record.as_variant(), study.measurement(record.variant).as_dict()
+    asked["protocol"]["repetitions"] = record.measurement["protocol"]["repetitions"]
+    changed = differences(record.measurement, asked)
+    if changed:
+        return f"{'; '.join(changed)}; name the study that was measured by --configfile"
+    if not is_same_code(record, Today.of(study, [record.variant])):
+        return (
+            f"other code measured, of gpu-report {record.provenance.package_version}, commit "
+            f"{record.provenance.git_commit}, or another version of the workload; use that"
+        )
+    if record.hosts > 1:
+        return f"{record.hosts} hosts are needed"
     last = device_name(variant.device_type, variant.devices - 1) if variant.devices > 1 else ""
-    reasons = {
-        f"version {protocol_version(record)} of the protocol measured, and this gpu-report has "
-        f"version {PROTOCOL_VERSION}; install the one that measured": (
-            protocol_version(record) != PROTOCOL_VERSION
-        ),
-        f"other code measured, of gpu-report {provenance.package_version}, commit "
-        f"{provenance.git_commit}; install that": (
-            not measures_alike(provenance.code_digest, code_digest())
-        ),
-        # A bundle must not choose whose code runs.
-        f"{class_path} was trained, and the configuration names {named}; name the study that was "
-        "measured by --configfile": class_path != named,
-        f"the code of {class_path} is not what was measured; use that version of it": (
-            workload_digest(class_path) != provenance.workload_digest
-        ),
-        f"{record.hosts} hosts are needed": record.hosts > 1,
-        f"this machine has no {last or variant.device}": (
-            variant.device_type != "cpu" and not {variant.device, last} - {""} <= {*devices}
-        ),
-    }
-    return next((why for why, applies in reasons.items() if applies), "")
+    needed = {variant.device, last} - {"", "cpu"}
+    is_here = variant.device_type == "cpu" or needed <= {*devices}
+    return "" if is_here else f"this machine has no {last or variant.device}"
 
 
-def _measurement(record: Record) -> Measurement:
-    """What was measured, as recorded, so that a configuration that has changed does not matter."""
-    workload = Workload(**record.measurement["workload"])
-    if workload.reads_image_files:  # a bundle must not choose a folder
-        folder = {"folder": str(image_folder(workload.settings))}
-        workload = replace(workload, settings={**workload.settings, **folder})
-    protocol = Protocol(**record.measurement["protocol"])
-    return Measurement(variant=record.as_variant(), workload=workload, protocol=protocol)
-
-
-def _method(between: Spread | None, within: Spread | None) -> str:
-    spread = between or within
-    when = "between sessions" if between else "within its only session"
-    drift = (
-        f"{share(spread.deviation).plain()} {when}" if spread else "which the bundle does not have"
-    )
+def _method(bundle: _Bundle) -> str:
+    if not bundle.is_same_machine:
+        return "other hardware: a ratio is reproduced if it has the claimed sign"
+    by = share(TIME_TOLERANCE).plain()
+    if bundle.spread:
+        widest = _Z * math.sqrt(2) * bundle.spread.deviation + TIME_TOLERANCE
+        by = f"{share(widest).plain()}, of which sessions make what exceeds {by}"
     return (
-        "a claim is reproduced if the new 95 % interval is within the claimed one, widened by "
-        f"{share(TIME_TOLERANCE).plain()} and by the spread of sentinels ({drift}); metrics are "
-        "compared seed by seed"
+        f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by {by}"
+        + ("" if bundle.spread else "; how much sessions differ is not known")
+        + "; metrics are compared seed by seed"
     )
 
 

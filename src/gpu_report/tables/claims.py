@@ -58,11 +58,18 @@ class Claim:
     reference: str = ""
     figure: Summary
     own_p: float = math.nan
+    rivals: frozenset[str] = frozenset()
+    """Of the fastest of a group, the others in it but for the next."""
 
     @property
     def sides(self) -> frozenset[str]:
         """The configurations that it is about."""
         return frozenset(filter(None, (self.variant, self.reference)))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The configurations that another measurement of it needs."""
+        return self.sides | self.rivals
 
     @property
     def is_significant(self) -> bool:
@@ -92,8 +99,8 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
     }
     found = {variant: compare(variant, baseline) for variant, baseline in pairs.items()}
     adjusted = holm([each.p for each in found.values()])
-    compared: list[tuple[ClaimKind, Variant, Variant, Summary, float]] = [
-        ("speedup", variant, pairs[variant], replace(figure, p=p), figure.p)
+    compared: list[tuple[ClaimKind, Variant, Variant, Summary, float, list[str]]] = [
+        ("speedup", variant, pairs[variant], replace(figure, p=p), figure.p, [])
         for (variant, figure), p in zip(found.items(), adjusted, strict=True)
     ]
     for baseline, group in grouped(found, pairs.__getitem__).items():
@@ -102,7 +109,8 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
         first, *others = sorted(rates, key=rates.__getitem__, reverse=True)
         if others and baseline not in (first, others[0]):
             figure = compare(first, others[0])
-            compared.append(("fastest", first, others[0], figure, figure.p))
+            rivals = [each.slug for each in others[1:]]
+            compared.append(("fastest", first, others[0], figure, figure.p, rivals))
     return [
         Claim(
             kind=kind,
@@ -111,8 +119,9 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
             reference=reference.slug,
             figure=figure,
             own_p=own_p,
+            rivals=frozenset(rivals),
         )
-        for kind, variant, reference, figure, own_p in compared
+        for kind, variant, reference, figure, own_p, rivals in compared
     ]
 
 

@@ -41,6 +41,10 @@ TOO_CLOSE: Final = "too close to call"
 NOT_TESTED: Final = "not tested"
 _CONTRADICTING: Final = 0.01  # it accuses a result, so it takes more than the 5 % of a difference
 _MANY: Final = 10_000
+_UNKNOWN_SESSIONS: Final = 0.2
+"""A difference that sessions may make where their spread is not known: sentinels that the host
+limits have differed by 0.14.
+"""
 _NO_TIME: Final = "no time was left; --minutes gives more"
 _UNITS: Final = {"speedup": "×", "fastest": "×", "throughput": "samples/s"}
 
@@ -53,13 +57,15 @@ class Tested(NamedTuple):
     contradicted by one wholly outside.
 
     `change` is from claimed to measured, with the p of none. Where the sign alone is tested it is
-    not measured, and has the p of a ratio of 1.
+    not measured, and has the p of a ratio of 1. `margin` is by which share farther outside it must
+    be.
     """
 
     measured: Summary
     change: Summary
     low: float
     high: float
+    margin: float = 0.0
 
 
 _UNTESTED: Final = Tested(NOT_MEASURED, NOT_MEASURED, math.nan, math.nan)
@@ -83,7 +89,7 @@ def weighed(
     if claim.kind == QUALITY:
         change = difference(now[0], then[0])
         measured = change.mapped(lambda moved: claimed.value + moved)
-        return Tested(measured, change, claimed.low - tolerance, claimed.high + tolerance)
+        return Tested(measured, change, claimed.value - tolerance, claimed.value + tolerance)
     measured = ratio(*now)
     if not is_same_machine:
         limits = (1.0, math.inf) if claimed.value > 1 else (0.0, 1.0)
@@ -91,7 +97,8 @@ def weighed(
     # Few sessions make the limits no wider, or anything would be reproduced; they raise p.
     widened = ratio(*then, spread=spread and Spread(spread.deviation, _MANY))
     change = ratio_of_means(measured, claimed, spread).mapped(lambda times: times - 1)
-    return Tested(measured, change, widened.low / (1 + tolerance), widened.high * (1 + tolerance))
+    limits = widened.low / (1 + tolerance), widened.high * (1 + tolerance)
+    return Tested(measured, change, *limits, margin=0.0 if spread else _UNKNOWN_SESSIONS)
 
 
 def verdicts_on(tests: Mapping[Claim, Tested]) -> dict[Claim, str]:
@@ -108,7 +115,8 @@ def verdicts_on(tests: Mapping[Claim, Tested]) -> dict[Claim, str]:
         if test.low <= low and high <= test.high and has_sign and is_sure:
             found[claim] = REPRODUCED
         else:
-            is_outside = high < test.low or low > test.high
+            far = 1 + test.margin
+            is_outside = high * far < test.low or low / far > test.high
             found[claim] = CONTRADICTED if is_outside and p < _CONTRADICTING else TOO_CLOSE
     return found
 
@@ -147,6 +155,19 @@ def claims_of(
     return [*found.values()]
 
 
+def why_not_testable(claim: Claim, before: Mapping[str, Record], known: Mapping[str, str]) -> str:
+    """Why nothing that is measured here can test a claim, with what is `known` of some
+    configurations, or the quality flags of the bundle; empty if it can.
+    """
+    flags = [
+        f"{mark} in the bundle"
+        for side in sorted(claim.needs)
+        if claim.kind != QUALITY
+        for mark in side_of(before[side]).doubts
+    ]
+    return next(iter([*(known[side] for side in sorted(claim.needs & known.keys())), *flags]), "")
+
+
 def tabulate_reproduction(
     claims: Iterable[Claim],
     before: Mapping[str, Record],
@@ -158,58 +179,88 @@ def tabulate_reproduction(
 ) -> dict[Claim, Row]:
     """A row of VERDICTS for each claim: `before` is what was claimed, `after` what was measured.
 
-    `untestable` says of some configurations why they cannot be measured here. Quality flags on
-    either side, and a failure on the same machine, leave no verdict on times.
+    `untestable` says of some configurations why they cannot be measured here.
     """
     tests: dict[Claim, Tested] = {}
     why: dict[Claim, str] = {}
     for claim in claims:
         stopped = [
             f"{STATUS_WORDS[here[side].status]} here: {here[side].reason}"
-            for side in sorted(claim.sides & here.keys())
+            for side in sorted(claim.needs & here.keys())
             if here[side].status != "ok"
         ]
-        reasons = [untestable[side] for side in sorted(claim.sides & untestable.keys())]
-        if stopped or not here.keys() >= claim.sides:
-            why[claim] = [*stopped, *reasons, _NO_TIME][0]
+        reason = why_not_testable(claim, before, untestable)
+        if reason or stopped or not here.keys() >= claim.needs:
+            why[claim] = [*filter(None, [reason]), *stopped, _NO_TIME][0]
             continue
-        then, now = (side_of(records[claim.variant]) for records in (before, here))
-        of_metric = claim.kind == QUALITY
-        tests[claim] = weighed(
-            claim,
-            *(_values(claim, records) for records in (before, here)),
-            spread=spread,
-            is_same_machine=is_same_machine,
-            tolerance=QUALITY_TOLERANCE * metric_scale(then, now) if of_metric else TIME_TOLERANCE,
+        tests[claim] = _weighed_records(
+            claim, before, here, spread=spread, is_same_machine=is_same_machine
         )
-        flags = [
-            f"{mark} {where}"
-            for records, where in ((before, "in the bundle"), (here, "here"))
-            for side in sorted(claim.sides)
-            for mark in side_of(records[side]).doubts
-        ]
-        if not all(same_threads(here[side], before[side]) for side in claim.sides):
-            flags.append("other threads here")
-        why[claim] = "" if of_metric else "; ".join(dict.fromkeys(flags))
+        why[claim] = _doubt(claim, tests[claim], before, here)
+    adjusted = dict(zip(tests, holm([test.change.p for test in tests.values()]), strict=True))
     verdicts = verdicts_on(tests)
     rows: dict[Claim, Row] = {}
     for claim, reason in why.items():
         test, facts = tests.get(claim, _UNTESTED), before[claim.variant].workload
-        has_failed = is_same_machine and here.keys() >= claim.sides
-        verdict = verdicts.get(claim, TOO_CLOSE if has_failed else NOT_TESTED)
+        unit = _UNITS.get(claim.kind) or (facts.quality_name if facts else "")
         rows[claim] = {
             "configuration": claim.variant,
             "compared": claim.kind,
-            "unit": _UNITS.get(claim.kind) or (facts.quality_name if facts else ""),
+            "unit": " ".join(unit.split()),
             **claim.figure.as_columns("before"),
             **test.measured.as_columns("after"),
             **test.change.as_columns("change"),
-            "p": test.change.p,
+            "p": adjusted.get(claim, math.nan),
             "detectable": math.nan,
-            "verdict": TOO_CLOSE if reason and claim in tests else verdict,
+            "verdict": NOT_TESTED
+            if claim not in tests
+            else TOO_CLOSE
+            if reason
+            else verdicts[claim],
             "why": reason,
         }
     return rows
+
+
+def _weighed_records(
+    claim: Claim,
+    before: Mapping[str, Record],
+    here: Mapping[str, Record],
+    *,
+    spread: Spread | None,
+    is_same_machine: bool,
+) -> Tested:
+    tolerance = TIME_TOLERANCE
+    if claim.kind == QUALITY:
+        then, now = (side_of(records[claim.variant]) for records in (before, here))
+        tolerance = QUALITY_TOLERANCE * metric_scale(then, now)
+    return weighed(
+        claim,
+        *(_values(claim, records) for records in (before, here)),
+        spread=spread,
+        is_same_machine=is_same_machine,
+        tolerance=tolerance,
+    )
+
+
+def _doubt(
+    claim: Claim, test: Tested, before: Mapping[str, Record], here: Mapping[str, Record]
+) -> str:
+    """Why no verdict follows from a test: quality flags here, a metric that is not finite, or a
+    rival of the fastest that is faster here.
+    """
+    if claim.kind == QUALITY:
+        return "" if math.isfinite(test.measured.value) else "not finite, or not measured, here"
+    found = [f"{mark} here" for side in sorted(claim.needs) for mark in side_of(here[side]).doubts]
+    if not all(same_threads(here[side], before[side]) for side in claim.needs):
+        found.append("other threads here")
+    first = values_by_seed(here[claim.variant], "throughput_per_s")
+    found += [
+        f"{rival} is faster here"
+        for rival in sorted(claim.rivals)
+        if ratio(values_by_seed(here[rival], "throughput_per_s"), first).low > 1
+    ]
+    return "; ".join(dict.fromkeys(found))
 
 
 def _values(claim: Claim, records: Mapping[str, Record]) -> Sides:

@@ -124,24 +124,6 @@ def spread_of(sentinels: Iterable[Row]) -> Spread | None:
     return Spread(deviation, sessions)
 
 
-def spread_within(sentinels: Sequence[Row]) -> Spread | None:
-    """That between points of one session, of the sentinel with most of them by the newest protocol;
-    None without two points of a session.
-    """
-    measured = [
-        (row["protocol_version"], row["variant"]) for row in sentinels if row["processes"] > 0
-    ]
-    found = [
-        (row["protocol_version"], measured.count((row["protocol_version"], row["variant"])), row)
-        for row in sentinels
-        if row["deviation_within"] >= 0
-    ]
-    if not found:
-        return None
-    _, points, row = max(found, key=lambda each: each[:2])
-    return Spread(row["deviation_within"], points - row["sessions"] + 1)
-
-
 def tabulate_sentinels(points: Iterable[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:
     """The table SENTINELS, the points of each sentinel in their order."""
     sentinels: dict[str, list[SentinelPoint]] = {}

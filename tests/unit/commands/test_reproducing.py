@@ -20,9 +20,10 @@ from gpu_report.commands import reproducing
 from gpu_report.records.provenance import code_digest
 from gpu_report.records.record import Record, Repetition
 from gpu_report.storage.locks import machine_to_itself
+from gpu_report.study.config import read_config
 from gpu_report.study.machine import Machine
-from gpu_report.study.study import Measurement, Protocol, Workload
-from gpu_report.study.variant import Variant
+from gpu_report.study.study import Measurement, load_study
+from gpu_report.workloads.protocol import WorkloadError
 from tests.factories import make_record
 from tests.machine_results import write_run
 
@@ -47,20 +48,28 @@ STUDY = """
         baseline: 8
         grid: [{workload: cnn, size: small, batch_size: [8, 16, 32], epochs: 3}]
 """
-CLASS = "gpu_report.workloads.cnn:CNNClassification"
 
 
-def made(slug: str, speed: float, *, class_path: str = CLASS, **options: Any) -> Record:
-    workload = Workload(name="cnn", class_path=class_path, settings={})
-    measurement = Measurement(
-        variant=Variant.from_slug(slug),
-        workload=workload,
-        protocol=Protocol(repetitions=5, profile_steps=1),
-    )
+def asked(slug: str) -> Measurement:
+    """What the study in the present folder asks for."""
+    study = load_study(read_config(Path("study.yaml")), devices=["cpu", "cuda"], elsewhere=True)
+    return study.measurement(slug)
+
+
+def made(
+    slug: str, speed: float, *, changed: Mapping[str, Any] | None = None, **options: Any
+) -> Record:
+    """As the study asks, but for what is `changed` in the measurement that the record names."""
     values = {"code_digest": code_digest(), "machine": HERE.id, "noise": 0.002, **options}
-    record = make_record(slug, throughput_per_s=speed, measurement=measurement, **values)
+    record = make_record(slug, throughput_per_s=speed, measurement=asked(slug), **values)
     took = {"measuring_s": PROCESS_S * (len(record.repetitions) + 1)}
-    return record.model_copy(update={"provenance": record.provenance.model_copy(update=took)})
+    measurement = {**record.measurement, **(changed or {})}
+    return record.model_copy(
+        update={
+            "provenance": record.provenance.model_copy(update=took),
+            "measurement": measurement,
+        }
+    )
 
 
 Reproduce = Callable[..., tuple[int, dict[str, Any]]]
@@ -104,14 +113,25 @@ def reproduce(
         *arguments: str,
         faster: Mapping[str, float] | None = None,
         slower_processes: float = 1.0,
+        raising: Mapping[str, Exception] | None = None,
         **options: Any,
     ) -> tuple[int, dict[str, Any]]:
         measured: list[tuple[str, int]] = []
 
-        def measure(measurement: Measurement, *, processes: range, **_: Any) -> Record:
+        def measure(
+            measurement: Measurement,
+            *,
+            processes: range,
+            on_progress: Callable[[Any], None],
+            **_: Any,
+        ) -> Record:
             slug = measurement.variant.slug
+            if error := (raising or {}).get(slug):
+                raise error
+            for _process in processes:
+                clock[0] += PROCESS_S * slower_processes
+                on_progress(None)
             measured.append((slug, len(processes)))
-            clock[0] += PROCESS_S * len(processes) * slower_processes
             whole = made(slug, SPEEDS[slug] * (faster or {}).get(slug, 1.0), **options)
             kept: list[Repetition] = [each for each in whole.repetitions if each.index in processes]
             return whole.model_copy(update={"repetitions": kept})
@@ -180,7 +200,7 @@ def test_background_load_leaves_metrics_alone_with_a_verdict(reproduce: Reproduc
 
 @pytest.mark.parametrize(
     ("machine", "status", "verdict"),
-    [(HERE.id, 2, "too close to call"), ("another-2c", 2, "not tested")],
+    [(HERE.id, 2, "not tested"), ("another-2c", 2, "not tested")],
 )
 def test_a_failure_here_contradicts_nothing(
     reproduce: Reproduce, project: Path, machine: str, status: int, verdict: str
@@ -209,13 +229,58 @@ def test_what_does_not_fit_is_not_tested_and_said_to_be_so(
     assert "no time was left" in capsys.readouterr().out
 
 
-def test_a_slower_machine_measures_less_and_ends_in_time(
+def test_a_slower_machine_measures_less_and_stops_in_time(
     reproduce: Reproduce, clock: list[float]
 ) -> None:
-    _, document = reproduce("--minutes", "2.5", slower_processes=2)
+    _, document = reproduce("--minutes", "2", slower_processes=3)
 
-    assert clock[0] - 1000 <= 150
-    assert [count for _, count in document["measured"]] == [3, 3, 3][: len(document["measured"])]
+    assert clock[0] - 1000 <= 120 + 3 * PROCESS_S
+    assert [count for _, count in document["measured"]] == [3]
+    assert "not tested" in {row["verdict"] for row in document["rows"]}
+
+
+def test_what_cannot_be_measured_leaves_the_other_claims(reproduce: Reproduce) -> None:
+    error = WorkloadError("the file of the data is gone")
+
+    status, document = reproduce(raising={LARGE: error})
+
+    assert status == 0
+    why = {row["why"] for row in document["rows"] if row["verdict"] == "not tested"}
+    assert why == {str(error)}
+    assert "reproduced" in verdicts(document, "throughput")
+
+
+def test_the_fastest_is_not_reproduced_where_a_rival_is_faster(reproduce: Reproduce) -> None:
+    _, document = reproduce(faster={SMALL: 3.0})
+
+    (row,) = (row for row in document["rows"] if row["compared"] == "fastest")
+    assert row["verdict"] == "too close to call"
+    assert row["why"] == f"{SMALL} is faster here"
+
+
+def test_configurations_that_the_study_lacks_are_counted(
+    reproduce: Reproduce, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = dedent(STUDY).replace("[8, 16, 32]", "[8, 16]")
+    (project / "study.yaml").write_text(study, "utf-8")
+
+    reproduce()
+
+    assert "1 of its configurations are not in study.yaml" in capsys.readouterr().out
+
+
+def test_names_out_of_a_bundle_are_no_markup(
+    reproduce: Reproduce, project: Path, tmp_path: Path
+) -> None:
+    hostile = "![x](http://evil/x.png) @octocat"
+    claim(project, facts={"quality_name": hostile})
+
+    reproduce("--markdown", str(tmp_path / "comment.md"))
+
+    text = (tmp_path / "comment.md").read_text("utf-8")
+    assert "evil" in text
+    assert "![x](" not in text
+    assert "@octocat" not in text
 
 
 def test_further_processes_go_to_what_is_too_close_to_call(
@@ -247,14 +312,23 @@ def test_minutes_in_words_have_the_status_of_usage() -> None:
     assert ended.value.code == 3
 
 
+WORKLOAD = {"name": "cnn", "class_path": "gpu_report.workloads.cnn:CNNClassification"}
+OTHER_CLASS = {"workload": {**WORKLOAD, "class_path": "os:system", "settings": {}}}
+OTHER_FOLDER = {"workload": {**WORKLOAD, "settings": {"folder": "/home/me"}}}
+OTHER_PROTOCOL = {"protocol": {"version": 99, "repetitions": 5, "profile_steps": 1, "odd": 1}}
+
+
 @pytest.mark.parametrize(
     ("options", "arguments", "named"),
     [
-        ({}, ["--minutes", "0.3"], "about 30 s"),
+        ({}, ["--minutes", "0.3"], "less than the shortest test takes"),
         ({"code_digest": "older"}, [], "other code measured"),
-        ({"class_path": "os:system"}, [], "os:system was trained"),
+        ({"changed": OTHER_CLASS}, [], "measured with os:system"),
+        ({"changed": OTHER_FOLDER}, [], "workload.settings.folder: measured with /home/me"),
+        ({"changed": OTHER_PROTOCOL}, [], "protocol.version: measured with 99"),
+        ({"foreign_cpu_share": 0.5, "machine": "another-2c"}, [], "background load in the bundle"),
         ({"noise": 0.9, "machine": "another-2c"}, [], "no difference"),
-        ({}, ["--configfile", "other.yaml"], "other.yaml has no configuration of bundle"),
+        ({}, ["--configfile", "other.yaml"], "it has no configuration of the study"),
         ({}, ["--json", "a", "--markdown", "a"], "--markdown"),
     ],
 )

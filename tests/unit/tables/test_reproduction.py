@@ -1,11 +1,8 @@
 """Whether a new measurement reproduces a claim, and what is measured first for that."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpu_report.tables.claims import Claim
 from gpu_report.tables.reproduction import (
@@ -19,9 +16,10 @@ from gpu_report.tables.reproduction import (
     weighed,
 )
 from gpu_report.tables.sessions import ONE_SESSION
-from gpu_report.tables.statistics import Spread, difference, ratio, summarise
+from gpu_report.tables.statistics import Spread, ratio, summarise
 from tests.factories import make_records, make_study
 
+SPREAD = Spread(0.001, 20)
 NOISE = (0.4, -1.0, 0.9, -0.7, 0.4)
 """Of the first side of a ratio, in standard deviations, about."""
 
@@ -49,7 +47,16 @@ def test_a_ratio_that_comes_out_alike_is_reproduced(processes: int) -> None:
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_ratio_that_is_a_tenth_off_is_contradicted(factor: float) -> None:
-    assert verdict(sides(1.5), sides(1.5 * factor, noise=0.001, processes=3)) == CONTRADICTED
+    now = sides(1.5 * factor, noise=0.001, processes=3)
+
+    assert verdict(sides(1.5), now, spread=SPREAD) == CONTRADICTED
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.9, TOO_CLOSE), (0.7, CONTRADICTED)])
+def test_where_it_is_not_known_how_much_sessions_differ_only_a_large_difference_contradicts(
+    factor: float, expected: str
+) -> None:
+    assert verdict(sides(1.5), sides(1.5 * factor, noise=0.001, processes=3)) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,7 @@ def test_a_ratio_near_1_is_not_reproduced_by_none() -> None:
 def test_sessions_that_differ_widen_what_agrees_and_forbid_to_contradict() -> None:
     then, now = sides(1.5), sides(1.35, noise=0.001, processes=3)
 
-    assert verdict(then, now) == CONTRADICTED
+    assert verdict(then, now, spread=SPREAD) == CONTRADICTED
     assert verdict(then, now, spread=Spread(0.02, 4)) != CONTRADICTED
     assert verdict(then, sides(1.46, noise=0.004), spread=Spread(0.02, 4)) == REPRODUCED
 
@@ -91,8 +98,8 @@ def test_a_contradiction_must_be_significant_among_all_claims() -> None:
     then, odd = sides(1.5, noise=0.01), sides(1.37, noise=0.012, processes=3)
     first, *others = (claim_of(then, variant=f"{index}") for index in range(1000))
 
-    alone = {first: weighed(first, then, odd)}
-    among = {**alone, **{claim: weighed(claim, then, then) for claim in others}}
+    alone = {first: weighed(first, then, odd, spread=SPREAD)}
+    among = {**alone, **{claim: weighed(claim, then, then, spread=SPREAD) for claim in others}}
 
     assert verdicts_on(alone)[first] == CONTRADICTED
     assert verdicts_on(among)[first] == TOO_CLOSE
@@ -121,10 +128,10 @@ def test_on_other_hardware_the_sign_of_a_ratio_decides(
 
 
 @pytest.mark.parametrize(
-    ("moved", "expected"), [(0.0, REPRODUCED), (0.001, REPRODUCED), (-0.2, CONTRADICTED)]
+    ("moved", "expected"), [(0.0, REPRODUCED), (0.001, REPRODUCED), (-0.09, CONTRADICTED)]
 )
 def test_a_metric_is_compared_seed_by_seed(moved: float, expected: str) -> None:
-    then = {(index, index): 0.8 + 0.01 * NOISE[index] for index in range(5)}
+    then = {(index, index): 0.8 + 0.1 * NOISE[index] for index in range(5)}
     now = {seed: value + moved + 0.0001 * seed[0] for seed, value in [*then.items()][:3]}
     figure = summarise([*then.values()], scale="linear")
     claim = Claim(kind="held-out metric", variant="a", figure=figure)
@@ -133,14 +140,6 @@ def test_a_metric_is_compared_seed_by_seed(moved: float, expected: str) -> None:
 
     assert test.change.value == pytest.approx(moved + 0.0001)
     assert verdicts_on({claim: test}) == {claim: expected}
-    assert difference(now, {seed: then[seed] for seed in now}).value == test.change.value
-
-
-@given(st.lists(st.floats(0.5, 2.0), min_size=10, max_size=10))
-def test_no_measurement_contradicts_itself(values: Sequence[float]) -> None:
-    then = (dict(enumerate(values[:5])), dict(enumerate(values[5:])))
-
-    assert verdict(then, then) != CONTRADICTED
 
 
 def test_only_what_is_significant_is_claimed_and_numbers_only_of_the_same_machine() -> None:

@@ -13,7 +13,6 @@ from gpu_report.tables.sessions import (
     Sessions,
     number_sessions,
     spread_of,
-    spread_within,
     tabulate_sentinels,
 )
 from gpu_report.tables.statistics import Spread, ratio
@@ -80,7 +79,6 @@ def test_points_are_compared_with_the_first_within_and_between_sessions() -> Non
     assert found[0]["deviation_within"] == pytest.approx((high - low) / math.sqrt(2))
     between = abs(math.log(110) - (low + high) / 2) / math.sqrt(2)
     assert spread_of(found) == pytest.approx((between, 2))
-    assert spread_within(found) == pytest.approx((found[0]["deviation_within"], 2))
 
 
 def test_one_session_has_no_spread_between_sessions() -> None:
@@ -89,7 +87,6 @@ def test_one_session_has_no_spread_between_sessions() -> None:
     assert math.isnan(found[0]["deviation_within"])
     assert math.isnan(found[0]["deviation_between"])
     assert spread_of(found) is None
-    assert spread_within(found) is None
 
 
 def test_a_sentinel_that_failed_is_a_row_with_its_reason() -> None:
