@@ -47,7 +47,7 @@ STEP_ELSEWHERE: Final = 1.05
 PLANTED: Final = 0.10
 
 Draw = Callable[[int], list[float]]
-"""So many processes of the recorded ones."""
+"""Some processes of the recorded ones, by their number."""
 
 
 def at_random(random: Random, recorded: Sequence[float]) -> Draw:
@@ -137,7 +137,7 @@ def spread_of(recorded: Sequence[float]) -> Spread:
 
 
 def show(name: str, draw: Draw, *, is_same_machine: bool, spread: Spread | None, runs: int) -> str:
-    """A line of what so many runs show."""
+    """A line of what the runs show."""
     alike, planted = (
         [
             run(draw, is_same_machine=is_same_machine, spread=spread, planted=share)

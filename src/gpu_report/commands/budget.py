@@ -101,7 +101,7 @@ def is_short(record: Record) -> bool:
 
 
 def _of_other_sessions_or_code(results: ResultsFolder, records: Records) -> set[str]:
-    """The variants that were measured in another session than the present one, or by other code."""
+    """The variants that were measured in another session, or by another version of the code."""
     points = read_points(results.machine_folder)
     numbers = sessions_of([*records.values(), *results.read_searches()], points).numbers
     newest = max(records.values(), key=lambda record: record.ended)

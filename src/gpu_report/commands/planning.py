@@ -114,7 +114,7 @@ class Estimate(NamedTuple):
     process: float
 
     def of(self, processes: int) -> float:
-        """Of so many processes and a profiled one."""
+        """Of this number of processes and a profiled one."""
         return self.once + (processes + 1) * self.process
 
 

@@ -335,8 +335,8 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
         return f"{'; '.join(changed)}; name the study that was measured by --configfile"
     if not is_same_code(record, Today.of(study, [record.variant])):
         return (
-            f"other code measured, of gpu-report {record.provenance.package_version}, commit "
-            f"{record.provenance.git_commit}, or another version of the workload; use that"
+            f"another version measured, gpu-report {record.provenance.package_version}, commit "
+            f"{record.provenance.git_commit}, or another version of the workload's code; use that"
         )
     if record.hosts > 1:
         return f"{record.hosts} hosts are needed"

@@ -329,7 +329,7 @@ def _check_fit(
 def _build_with_batches(
     workload: BringsBatches, variant: Variant, *, device: torch.device, seed: int
 ) -> Training:
-    """What a user trains from Python; whoever measures it takes the batches."""
+    """What a user trains from Python; what measures it takes the batches."""
     if workload.keeps_settings:
         arithmetic = unchanged_arithmetic(device)
     else:

@@ -1,5 +1,5 @@
-"""What experiments claim: that a configuration trains so many times as fast as its baseline, and
-that one is the fastest.
+"""What experiments claim: by which factor a configuration trains faster than its baseline, and
+which is the fastest.
 
 experiment, throughput of each process -> Claim with its interval and p, adjusted by Holm -> which
 configurations need further processes
@@ -7,9 +7,9 @@ configurations need further processes
 A study with a time budget looks at its claims after three processes and again after each further
 one. A claim counts as decided before all processes are measured only at `EARLY`, so that all looks
 before the last together add little to the 5 % at which the last one decides (Haybittle 1971; Peto
-et al., British Journal of Cancer 1976). One whose sign would stay open in all processes that the
-study asks for, as its interval is too wide, gets no further one either; that is judged by the p
-that is not adjusted, which more processes do lower.
+et al., British Journal of Cancer 1976). One that all processes would not decide, as its interval is
+too wide, gets no further one either; that is judged by the p that is not adjusted, which more
+processes do lower.
 """
 
 import math
@@ -33,7 +33,7 @@ FIRST_PROCESSES: Final = 3
 EARLY: Final = 0.005
 """Below this p, adjusted, a claim is decided before all processes are measured."""
 HOPELESS: Final = 2.0
-"""A claim that would need so many times the processes that the study asks for stays open."""
+"""A claim that would need this multiple of the processes that the study asks for gets no more."""
 _Z: Final = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
 
 ClaimKind = Literal["speedup", "fastest", "throughput", "held-out metric"]

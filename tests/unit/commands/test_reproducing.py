@@ -322,7 +322,7 @@ OTHER_PROTOCOL = {"protocol": {"version": 99, "repetitions": 5, "profile_steps":
     ("options", "arguments", "named"),
     [
         ({}, ["--minutes", "0.3"], "less than the shortest test takes"),
-        ({"code_digest": "older"}, [], "other code measured"),
+        ({"code_digest": "older"}, [], "another version measured"),
         ({"changed": OTHER_CLASS}, [], "measured with os:system"),
         ({"changed": OTHER_FOLDER}, [], "workload.settings.folder: measured with /home/me"),
         ({"changed": OTHER_PROTOCOL}, [], "protocol.version: measured with 99"),
@@ -392,7 +392,7 @@ def test_a_bundle_of_this_machine_is_measured_again_and_nothing_is_written(
     assert ran.returncode == document["status"] != 3, ran.stderr
     # From the same seeds a CPU learns the same; times depend on what else the machine does.
     assert verdicts(document, "held-out metric") == ["reproduced"] * 2
-    assert {row["verdict"] for row in document["rows"]} <= {*KINDS}
+    assert {row["verdict"] for row in document["rows"]} <= {*KINDS, "not tested"}
     assert files() - before == {tmp_path / "numbers.json"}
 
 
