@@ -126,11 +126,12 @@ def _waiting(results: ResultsFolder, records: Records, kept: Collection[str]) ->
 
 
 def _open_claims(results: ResultsFolder, records: Records, kept: Collection[str]) -> list[Claim]:
-    """Those of which no side has to stay as it is."""
+    """Those of which no side has to stay with too few processes."""
     points = read_points(results.machine_folder)
     sessions = sessions_of([*records.values(), *results.read_searches()], points)
     found = open_claims(results.study.experiments_with_variants, records, sessions)
-    return [claim for claim in found if not claim.sides & {*kept}]
+    short = {slug for slug in kept if is_short(records[slug])}
+    return [claim for claim in found if not claim.sides & short]
 
 
 def spent(results: ResultsFolder, records: Mapping[str, Record]) -> float:
