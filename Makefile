@@ -41,7 +41,7 @@ help: ## list what can be asked for
 	@echo
 	@echo "CONFIG=config/ci.yaml   another study      (now: $(CONFIG))"
 	@echo "CORES=2                 cores to use       (now: $(CORES))"
-	@echo "MINUTES=10              measure for this long, first what decides most"
+	@echo "MINUTES=10              time budget for measuring, in minutes"
 	@echo "PYTHON=/path/to/python  another Python; its own torch is kept"
 
 report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf

@@ -211,7 +211,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "plan": _Command(
             "planning:show_plan",
-            "say what a study is about to measure",
+            "show what a study will measure",
             [
                 _CONFIGFILE,
                 _optional(
@@ -222,12 +222,11 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--minutes",
-                    "time budget instead of the configuration's; what it would leave out",
+                    "time budget in minutes, instead of the configuration file's",
                     type=float,
                 ),
             ],
-            more="by `snakemake report/gpu_report.pdf`, how long it takes, and what jobs of a "
-            "cluster ask for",
+            more="includes the estimated time and what cluster jobs request",
         ),
         "list": _Command(
             "overview:list_variants",
@@ -321,7 +320,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--seconds",
-                    "what it takes at most (default: %(default)g)",
+                    "time limit in minutes (default: %(default)g)",
                     type=float,
                     default=60.0,
                 ),
@@ -575,7 +574,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [
                 _optional(
                     "bundle",
-                    "results that claim something: a bundle or a folder",
+                    "results to test: a bundle file or a folder of results/machines",
                     type=Path,
                     metavar="BUNDLE",
                 ),
@@ -589,7 +588,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 _CONFIGFILE,
             ],
             more="measures as many configurations as fit; exit status 1 if a claim is "
-            "contradicted, 2 if one is too close to call",
+            "contradicted, 2 if one is too close to call or none was tested",
             error_status=3,
         ),
     },
@@ -724,7 +723,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "measure-further": _Command(
             "budget:measure_further",
-            "measure further processes: with a time budget, where a claim is open",
+            "measure further processes; with a time budget, only for open comparisons",
             [_STUDY, _EXPERIMENT],
             measures=True,
         ),

@@ -68,7 +68,7 @@ def measure_further(arguments: Namespace) -> None:
             if is_short(records[slug]):
                 line = shown(slug, LineForEachRun(slug))
                 records[slug] = measure_whole(results, slug, on_progress=line, hosts=ONE_HOST)
-                say(f"{slug}, measured anew: {outcome(records[slug])}")
+                say(f"{slug}, measured again from the start: {outcome(records[slug])}")
         while waiting := _waiting(results, records, kept):
             for slug in waiting:
                 if not _is_time_for(results, records, slug):
@@ -173,11 +173,12 @@ def _grown(
         )
     changed = [
         *other_software(record, further),
-        *([] if same_threads(record, further) else ["other threads"]),
+        *([] if same_threads(record, further) else ["a different thread setting"]),
         *([further.reason] if further.status == "skipped" else []),
     ]
     if changed:
-        say(f"{record.variant}: stays at {first} processes: {'; '.join(changed)}")
+        differing = "; ".join(changed)
+        say(f"{record.variant}: kept at {first} processes because of a difference: {differing}")
         return None
     here, now = record.provenance, further.provenance
     dirty = now if now.git_dirty else here
@@ -210,16 +211,19 @@ def _write(record: Record, file: Path) -> None:
 def budget_in_words(results: ResultsFolder, records: Records, kept: Collection[str] = ()) -> str:
     """What was spent, and which comparisons of throughput are open for lack of time, in a line."""
     minutes = results.study.minutes
-    said = f"{in_minutes(spent(results, records))} spent" + (f" of {minutes:g}" if minutes else "")
+    said = f"{in_minutes(spent(results, records))} spent" + (
+        f" of {minutes:g} minutes" if minutes else ""
+    )
     left = [each for each in _open_claims(results, records, kept) if not each.is_significant]
     named = [f"{each.variant} over {each.reference}" for each in left]
-    said += f"; open for lack of time: {counted(len(left), 'comparison')} of throughput"
+    if minutes:
+        said += f"; {counted(len(left), 'throughput comparison')} left open for lack of time"
     if left:
         more = in_minutes(seconds_to_complete(left, records))
-        said += f", {the_first(named)}; {more} more would measure all of their processes"
+        said += f": {the_first(named)}; their remaining processes would take about {more}"
     if short := [slug for slug in kept if is_short(records[slug])]:
         said += (
-            f"; {', '.join(sorted(short))} had another session, software or code and can be "
-            "measured anew with gpu-report run"
+            f"; {', '.join(sorted(short))} come from another session, software or code version; "
+            "measure them again with gpu-report run"
         )
     return said

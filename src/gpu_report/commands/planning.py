@@ -87,7 +87,8 @@ def _show_plan_of(machine: ShownMachine) -> None:
         )
         say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{on_several}{at_most}")
     if measuring:
-        processes = study.protocol.repetitions + 1
+        most = study.protocol.repetitions + 1
+        processes = f"{FIRST_PROCESSES + 1} to {most}" if study.minutes else f"{most}"
         say(
             f"{len(measuring)} to measure, each in {processes} fresh "
             f"processes{'' if request else ', one at a time'}:"
@@ -131,8 +132,8 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
         for processes in (asked, FIRST_PROCESSES)
     )
     whole = (
-        f"about {in_minutes(all_s)} for {asked} processes of each and a profiled one, without "
-        "calibration and searches"
+        f"about {in_minutes(all_s)} for {asked} processes of each and a profiled one, not "
+        "counting calibration and batch-size searches"
     )
     if minutes is None:
         return whole
@@ -145,15 +146,18 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
         )
         if 60 * minutes - left_s > _SURELY * 60 * minutes:
             fitting = _fitting(study, measured, estimates)
-            raise ConfigError(f"minutes: {minutes:g} are too few: {needed}; {fitting}")
+            raise ConfigError(f"minutes: {minutes:g} is too short: {needed}; {fitting}")
         return (
-            f"{whole}; {needed}, more than the {minutes:g} minutes, and are measured all the same"
+            f"{whole}; {needed}; this exceeds the budget of {minutes:g} minutes, but they are "
+            "measured anyway"
         )
     most = (asked - FIRST_PROCESSES) * len(missing)
     further = min(most, math.floor(left_s / (all_s - first_s) * most)) if most else 0
-    further_ones = f" and about {further} of the {most} further ones, where claims are open"
+    further_ones = (
+        f" and for about {further} of the {most} further processes, which go to open comparisons"
+    )
     return (
-        f"{whole}; {minutes:g} minutes are enough for {FIRST_PROCESSES} of each"
+        f"{whole}; {minutes:g} minutes are enough for {FIRST_PROCESSES} processes of each"
         f"{further_ones if most else ''}"
     )
 
@@ -170,8 +174,11 @@ def _fitting(
         if sum(took_s[variant.slug] for variant in each.variants) <= 60 * (study.minutes or 0)
     ]
     if not fitting:
-        return "no experiment fits alone either"
-    return f"alone, as in snakemake {fitting[0]}, each of these fits: {', '.join(fitting)}"
+        return "no single experiment fits either"
+    return (
+        f"each of these experiments fits if run alone (for example, snakemake {fitting[0]}): "
+        f"{', '.join(fitting)}"
+    )
 
 
 def _records(results: ResultsFolder) -> dict[str, Record]:
@@ -192,7 +199,7 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
     unknown = {_model(variant): variant for variant in variants if _model(variant) not in known}
     importing_s = 0.0
     if unknown:
-        say("to estimate the time, a process of each model trains for a few steps")
+        say("each model trains for a few steps to estimate the time")
         with machine_to_itself():
             # The first process of all imports PyTorch for those after it.
             first, *_ = unknown.values()
@@ -201,7 +208,7 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
             probes = {model: _probe(variant, results) for model, variant in unknown.items()}
         known |= {model: record for model, record in probes.items() if record is not None}
         if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
-            say(f"not in the estimate, as they cannot be trained yet: {', '.join(failed)}")
+            say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")
     return {
         variant.slug: _estimate(
             variant, results.study.protocol, known.get(_model(variant)), importing_s

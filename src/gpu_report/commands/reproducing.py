@@ -190,8 +190,8 @@ def reproduce(arguments: Namespace) -> int:
         bundle = _read(records, read_points(folder), config, machine)
         if not bundle.testable:
             reasons = [
-                "it has no configuration of the study; name the one that was measured by "
-                "--configfile",
+                "the bundle has no configuration of this study; use --configfile to name the study "
+                "that was measured",
                 "no difference between configurations is significant",
             ]
             untested = [
@@ -208,7 +208,7 @@ def reproduce(arguments: Namespace) -> int:
         terminal = stack.enter_context(stderr_to(Path(tempfile.gettempdir(), "reproduce.log")))
         here = _measured(bundle, machine.id, began_s + 60 * minutes, terminal)
     if not here:
-        raise ConfigError(f"--minutes: {minutes:g} is less than the shortest test takes")
+        raise ConfigError(f"--minutes: {minutes:g} is too short for a single test")
     words = {slug: _fields_of(record) for slug, record in bundle.records.items()}
     unknown = len(records) - len(bundle.records)
     comparison = Reproduction(
@@ -223,7 +223,7 @@ def reproduce(arguments: Namespace) -> int:
         notes=[
             *environment_differences(bundle.records, here),
             *(
-                [f"{unknown} of its configurations are not in {arguments.configfile}"]
+                [f"{unknown} of the bundle's configurations are not in {arguments.configfile}"]
                 if unknown
                 else []
             ),
@@ -332,14 +332,14 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
     asked["protocol"]["repetitions"] = record.measurement["protocol"]["repetitions"]
     changed = differences(record.measurement, asked)
     if changed:
-        return f"{'; '.join(changed)}; name the study that was measured by --configfile"
+        return f"{'; '.join(changed)}; use --configfile to name the study that was measured"
     if not is_same_code(record, Today.of(study, [record.variant])):
         return (
-            f"another version measured, gpu-report {record.provenance.package_version}, commit "
-            f"{record.provenance.git_commit}, or another version of the workload's code; use that"
+            f"the bundle was measured by gpu-report {record.provenance.package_version}, commit "
+            f"{record.provenance.git_commit}, or with other workload code; use that version"
         )
     if record.hosts > 1:
-        return f"{record.hosts} hosts are needed"
+        return f"the configuration needs {record.hosts} hosts"
     last = device_name(variant.device_type, variant.devices - 1) if variant.devices > 1 else ""
     needed = {variant.device, last} - {"", "cpu"}
     is_here = variant.device_type == "cpu" or needed <= {*devices}
@@ -348,15 +348,17 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
 
 def _method(bundle: _Bundle) -> str:
     if not bundle.is_same_machine:
-        return "other hardware: a ratio is reproduced if it has the claimed sign"
+        return (
+            "other hardware: a ratio is reproduced if it is significantly on the claimed side of 1"
+        )
     by = share(TIME_TOLERANCE).plain()
     if bundle.spread:
         widest = _Z * math.sqrt(2) * bundle.spread.deviation + TIME_TOLERANCE
-        by = f"{share(widest).plain()}, of which sessions make what exceeds {by}"
+        by = f"{share(widest).plain()} ({by} tolerance, the rest for the spread between sessions)"
     return (
         f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by {by}"
-        + ("" if bundle.spread else "; how much sessions differ is not known")
-        + "; metrics are compared seed by seed"
+        + ("" if bundle.spread else "; the spread between sessions is not known")
+        + "; held-out metrics are compared seed by seed"
     )
 
 

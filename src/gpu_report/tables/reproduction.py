@@ -45,7 +45,7 @@ _UNKNOWN_SESSIONS: Final = 0.2
 """A difference that sessions may make where their spread is not known: sentinels that the host
 limits have differed by 0.14.
 """
-_NO_TIME: Final = "no time was left; --minutes gives more"
+_NO_TIME: Final = "no time was left; raise --minutes"
 _UNITS: Final = {"speedup": "×", "fastest": "×", "throughput": "samples/s"}
 
 Sides = tuple[BySeed, BySeed]
@@ -250,10 +250,10 @@ def _doubt(
     rival of the fastest that is faster here.
     """
     if claim.kind == QUALITY:
-        return "" if math.isfinite(test.measured.value) else "not finite, or not measured, here"
+        return "" if math.isfinite(test.measured.value) else "not finite or not measured here"
     found = [f"{mark} here" for side in sorted(claim.needs) for mark in side_of(here[side]).doubts]
     if not all(same_threads(here[side], before[side]) for side in claim.needs):
-        found.append("other threads here")
+        found.append("a different thread setting here")
     first = values_by_seed(here[claim.variant], "throughput_per_s")
     found += [
         f"{rival} is faster here"

@@ -386,17 +386,17 @@ class MachineResults:
             for claim in claims[:_NAMED_OPEN]
         ]
         still_open = [
-            f"For lack of time, {counted(len(claims), 'comparison')} of throughput stayed open; "
-            f"about {in_minutes(seconds_to_complete(claims, records))} more would measure all of "
-            "their processes.",
-            f"Nearest to being decided: {'; '.join(pairs)}.",
+            f"The time budget left {counted(len(claims), 'throughput comparison')} open; their "
+            "remaining processes would take about "
+            f"{in_minutes(seconds_to_complete(claims, records))}.",
+            f"Closest to a decision: {'; '.join(pairs)}.",
         ]
         return [
-            *(still_open if claims else ["No comparison of throughput is open for lack of time."]),
+            *(still_open if claims else ["The time budget left no throughput comparison open."]),
             f"{len(fewer)} of {len(measured)} configurations trained in fewer processes than the "
-            f"study asks for. Each trained in {FIRST_PROCESSES} first; further processes went "
-            f"only to comparisons that were not decided (p < {EARLY}, adjusted) and that could "
-            "still be.",
+            f"study requests. Each first trained in {FIRST_PROCESSES}; further processes went only "
+            f"to comparisons with an adjusted p of {EARLY} or more that further processes could "
+            "still decide.",
         ]
 
     @property

@@ -107,7 +107,7 @@ def test_a_clear_difference_needs_no_further_process(
     found = measured({SLOW: 100.0, FAST: 300.0}, noise=0.001, minutes=60)
 
     assert found == {SLOW: 3, FAST: 3}
-    assert "open for lack of time: 0 comparisons of throughput" in capsys.readouterr().out
+    assert "0 throughput comparisons left open for lack of time" in capsys.readouterr().out
 
 
 def test_both_sides_of_an_open_claim_get_all_processes_where_none_decides_it(
@@ -129,8 +129,8 @@ def test_no_process_begins_that_would_end_after_the_budget(
 
     assert sorted(found.values()) == [3, 4]
     said = capsys.readouterr().out
-    assert "open for lack of time: 1 comparison of throughput" in said
-    assert f"{3 * PROCESS_S:.0f} s more would measure all of their processes" in said
+    assert "1 throughput comparison left open for lack of time" in said
+    assert f"their remaining processes would take about {3 * PROCESS_S:.0f} s" in said
 
 
 def test_without_a_budget_every_record_gets_the_processes_that_the_study_asks_for(
@@ -147,7 +147,7 @@ def test_what_another_session_measured_stays_within_a_budget_and_is_named(
     found = measured({SLOW: 100.0, FAST: 107.0}, noise=0.04, minutes=60, measured_at=old)
 
     assert found == {SLOW: 3, FAST: 3}
-    assert f"{FAST}, {SLOW} had another session" in capsys.readouterr().out
+    assert f"{FAST}, {SLOW} come from another session" in capsys.readouterr().out
 
 
 def test_what_another_session_measured_is_measured_anew_without_a_budget(
@@ -158,7 +158,7 @@ def test_what_another_session_measured_is_measured_anew_without_a_budget(
     found = measured({SLOW: 100.0, FAST: 107.0}, noise=0.04, measured_at=old)
 
     assert found == {SLOW: 5, FAST: 5}
-    assert f"{SLOW}, measured anew" in capsys.readouterr().out
+    assert f"{SLOW}, measured again from the start" in capsys.readouterr().out
 
 
 def test_processes_of_other_software_do_not_join_a_record(

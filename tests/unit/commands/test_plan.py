@@ -57,8 +57,8 @@ def test_a_plan_says_how_long_it_takes_and_refuses_a_budget_for_fewer_than_three
     refused = capsys.readouterr().err
 
     assert re.search(r"about [\d.]+ (s|minutes) for 3 processes of each", said)
-    assert "0.001 are too few: 3 processes of each configuration take about" in refused
-    assert "no experiment fits alone" in refused
+    assert "0.001 is too short: 3 processes of each configuration take about" in refused
+    assert "no single experiment fits" in refused
     assert len(refused.splitlines()) == 1
 
 

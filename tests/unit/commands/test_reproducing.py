@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_not_tested_and_said_to_be_so(
     assert status == 0
     not_tested = [row for row in document["rows"] if row["verdict"] == "not tested"]
     assert len(not_tested) == 4
-    assert {row["why"] for row in not_tested} == {"no time was left; --minutes gives more"}
+    assert {row["why"] for row in not_tested} == {"no time was left; raise --minutes"}
     assert document["headline"].endswith(", 4 not tested")
     assert "no time was left" in capsys.readouterr().out
 
@@ -266,7 +266,7 @@ def test_configurations_that_the_study_lacks_are_counted(
 
     reproduce()
 
-    assert "1 of its configurations are not in study.yaml" in capsys.readouterr().out
+    assert "1 of the bundle's configurations are not in study.yaml" in capsys.readouterr().out
 
 
 def test_names_out_of_a_bundle_are_no_markup(
@@ -321,14 +321,14 @@ OTHER_PROTOCOL = {"protocol": {"version": 99, "repetitions": 5, "profile_steps":
 @pytest.mark.parametrize(
     ("options", "arguments", "named"),
     [
-        ({}, ["--minutes", "0.3"], "less than the shortest test takes"),
-        ({"code_digest": "older"}, [], "another version measured"),
+        ({}, ["--minutes", "0.3"], "is too short for a single test"),
+        ({"code_digest": "older"}, [], "the bundle was measured by gpu-report"),
         ({"changed": OTHER_CLASS}, [], "measured with os:system"),
         ({"changed": OTHER_FOLDER}, [], "workload.settings.folder: measured with /home/me"),
         ({"changed": OTHER_PROTOCOL}, [], "protocol.version: measured with 99"),
         ({"foreign_cpu_share": 0.5, "machine": "another-2c"}, [], "background load in the bundle"),
         ({"noise": 0.9, "machine": "another-2c"}, [], "no difference"),
-        ({}, ["--configfile", "other.yaml"], "it has no configuration of the study"),
+        ({}, ["--configfile", "other.yaml"], "the bundle has no configuration of this study"),
         ({}, ["--json", "a", "--markdown", "a"], "--markdown"),
     ],
 )
