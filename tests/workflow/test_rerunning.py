@@ -51,7 +51,7 @@ MADE_AGAIN = {
     "results/machines": {"calibrate_machine", "measure_variant", *MEASURED},
     "results/machines/*/tables/batch_size.csv": {"tabulate_study", "compile_report", "write_page"},
     "results/machines/*/findings.csv": {"derive_findings", "compile_report", "write_page"},
-    "report/figures/*/batch_size_throughput.pdf": {"draw_figures", "compile_report"},
+    "report/figures/*/study_steps.pdf": {"draw_figures", "compile_report"},
     "report/gpu_analysis_sections.tex": {"write_sections", "compile_report"},
     "report/experiments/*/sections/batch_size.tex": {
         "write_sections_alone",
