@@ -178,6 +178,10 @@ def reproduce(arguments: Namespace) -> int:
     if not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes: it is {minutes:g}; expected a positive number, such as 10")
     require_two_files(arguments)
+    for option in ("json", "markdown"):
+        file = getattr(arguments, option)
+        if file is not None and file.resolve() == arguments.bundle.resolve():
+            raise ConfigError(f"--{option}: it is the bundle, {file}; use another file")
     config = read_config(arguments.configfile)
     take_own_temporary_folder()
     end_in_order()
