@@ -38,6 +38,7 @@ from gpu_report.tables.claims import (
     Claim,
     asked_processes,
     further_process_s,
+    is_short,
     open_claims,
     seconds_to_complete,
     spent_s,
@@ -62,6 +63,8 @@ def measure_further(arguments: Namespace) -> None:
     require_machine(results.resolved.machine)
     study, records = results.study, read_records(results)
     kept = _of_other_sessions_or_code(results, records)
+    budget_s = math.inf if study.minutes is None else 60 * study.minutes
+    limit_s = budget_s - spent(results, {})
     with machine_to_itself(), shown_to_watchers(results.machine_folder, host=0) as shown:
         take_own_temporary_folder()
         for slug in kept if study.minutes is None else ():
@@ -69,9 +72,9 @@ def measure_further(arguments: Namespace) -> None:
                 line = shown(slug, LineForEachRun(slug))
                 records[slug] = measure_whole(results, slug, on_progress=line, hosts=ONE_HOST)
                 say(f"{slug}, measured again from the start: {outcome(records[slug])}")
-        while waiting := _waiting(results, records, kept):
+        while waiting := _waiting(results, records, kept, limit_s):
             for slug in waiting:
-                if not _is_time_for(results, records, slug):
+                if not _is_time_for(records, slug, limit_s):
                     continue
                 measure_due_sentinels(results)
                 before, line = records[slug], shown(slug, LineForEachRun(slug))
@@ -95,11 +98,6 @@ def read_records(results: ResultsFolder) -> Records:
     }
 
 
-def is_short(record: Record) -> bool:
-    """Whether it has fewer processes than were asked for, though all went well."""
-    return record.status == "ok" and len(record.repetitions) < asked_processes(record)
-
-
 def _of_other_sessions_or_code(results: ResultsFolder, records: Records) -> set[str]:
     """The variants that were measured in another session, or by another version of the code."""
     points = read_points(results.machine_folder)
@@ -115,14 +113,16 @@ def _of_other_sessions_or_code(results: ResultsFolder, records: Records) -> set[
     }
 
 
-def _waiting(results: ResultsFolder, records: Records, kept: Collection[str]) -> list[str]:
-    """The variants whose next process is measured now."""
+def _waiting(
+    results: ResultsFolder, records: Records, kept: Collection[str], limit_s: float
+) -> list[str]:
+    """The variants whose next process is measured now; all records may take `limit_s` together."""
     if results.study.minutes is None:
         slugs = [slug for slug, record in records.items() if is_short(record)]
     else:
         counts = {slug: len(record.repetitions) for slug, record in records.items()}
         slugs = wanting(_open_claims(results, records, kept), counts)
-    return [slug for slug in slugs if slug not in kept and _is_time_for(results, records, slug)]
+    return [slug for slug in slugs if slug not in kept and _is_time_for(records, slug, limit_s)]
 
 
 def _open_claims(results: ResultsFolder, records: Records, kept: Collection[str]) -> list[Claim]:
@@ -147,11 +147,9 @@ def spent(results: ResultsFolder, records: Mapping[str, Record]) -> float:
     )
 
 
-def _is_time_for(results: ResultsFolder, records: Records, slug: str) -> bool:
+def _is_time_for(records: Records, slug: str, limit_s: float) -> bool:
     """Whether one more process ends within the budget, as far as can be said."""
-    minutes = results.study.minutes
-    budget_s = math.inf if minutes is None else 60 * minutes
-    return spent(results, records) + further_process_s(records[slug]) <= budget_s
+    return spent_s(records.values()) + further_process_s(records[slug]) <= limit_s
 
 
 def _grown(

@@ -202,10 +202,10 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
         say("each model trains for a few steps to estimate the time")
         with machine_to_itself():
             # The first process of all imports PyTorch for those after it.
-            first, *_ = unknown.values()
-            twice = [spent_s(filter(None, [_probe(first, results)])) for _ in range(2)]
-            importing_s = max(0.0, twice[0] - twice[1])
+            importing = _probe(next(iter(unknown.values())), results)
             probes = {model: _probe(variant, results) for model, variant in unknown.items()}
+        if importing and (again := next(iter(probes.values()))):
+            importing_s = max(0.0, spent_s([importing]) - spent_s([again]))
         known |= {model: record for model, record in probes.items() if record is not None}
         if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
             say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")

@@ -71,6 +71,11 @@ class Claim:
         """The configurations that another measurement of it needs."""
         return self.sides | self.rivals
 
+    def behind(self, counts: Mapping[str, int]) -> list[str]:
+        """The side with fewer processes, or both."""
+        least = min(counts[side] for side in self.sides)
+        return [side for side in sorted(self.sides) if counts[side] == least]
+
     @property
     def is_significant(self) -> bool:
         """Whether it differs from 1, by the level of the report."""
@@ -148,19 +153,18 @@ def open_claims(
 
 
 def wanting(claims: Iterable[Claim], counts: Mapping[str, int]) -> list[str]:
-    """The configurations whose next process helps these claims, in their order: of the two sides of
-    each the one with fewer processes, or both.
-    """
-    found: dict[str, None] = {}
-    for claim in claims:
-        least = min(counts[side] for side in claim.sides)
-        found |= dict.fromkeys(side for side in sorted(claim.sides) if counts[side] == least)
-    return [*found]
+    """The configurations whose next process helps these claims, in their order."""
+    return [*dict.fromkeys(side for claim in claims for side in claim.behind(counts))]
 
 
 def asked_processes(record: Record) -> int:
     """As many as its protocol asks for; a time budget may have left it with fewer."""
     return record.measurement["protocol"]["repetitions"]
+
+
+def is_short(record: Record) -> bool:
+    """Whether it has fewer processes than were asked for, though all went well."""
+    return record.status == "ok" and len(record.repetitions) < asked_processes(record)
 
 
 def spent_s(measured: Iterable[Record | SearchRecord]) -> float:

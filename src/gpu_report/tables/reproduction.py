@@ -281,10 +281,7 @@ def wanting(
     counts = {slug: len(record.repetitions) for slug, record in here.items()}
     return [
         frozenset(
-            side
-            for side in claim.sides
-            if counts[side] == min(counts[each] for each in claim.sides)
-            and counts[side] < len(before[side].repetitions)
+            side for side in claim.behind(counts) if counts[side] < len(before[side].repetitions)
         )
         for claim, row in rows.items()
         if row["verdict"] == TOO_CLOSE and not row["why"]

@@ -23,7 +23,7 @@ from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, wit
 from gpu_report.tables.claims import (
     EARLY,
     FIRST_PROCESSES,
-    asked_processes,
+    is_short,
     open_claims,
     seconds_to_complete,
 )
@@ -369,7 +369,7 @@ class MachineResults:
     def left_open(self) -> list[str]:
         """What a time budget left out, first what it left open; empty where all processes ran."""
         measured = [record for record in self.records if record.status == "ok"]
-        fewer = [each for each in measured if len(each.repetitions) < asked_processes(each)]
+        fewer = [*filter(is_short, measured)]
         if not fewer:
             return []
         records = {record.variant: record for record in self.records}

@@ -314,7 +314,7 @@ def test_minutes_in_words_have_the_status_of_usage() -> None:
 
 WORKLOAD = {"name": "cnn", "class_path": "gpu_report.workloads.cnn:CNNClassification"}
 OTHER_CLASS = {"workload": {**WORKLOAD, "class_path": "os:system", "settings": {}}}
-OTHER_FOLDER = {"workload": {**WORKLOAD, "settings": {"folder": "/home/me"}}}
+OTHER_FOLDER = {"workload": {**WORKLOAD, "settings": {"folder": "/elsewhere"}}}
 OTHER_PROTOCOL = {"protocol": {"version": 99, "repetitions": 5, "profile_steps": 1, "odd": 1}}
 
 
@@ -324,7 +324,7 @@ OTHER_PROTOCOL = {"protocol": {"version": 99, "repetitions": 5, "profile_steps":
         ({}, ["--minutes", "0.3"], "is too short for a single test"),
         ({"code_digest": "older"}, [], "the bundle was measured by gpu-report"),
         ({"changed": OTHER_CLASS}, [], "measured with os:system"),
-        ({"changed": OTHER_FOLDER}, [], "workload.settings.folder: measured with /home/me"),
+        ({"changed": OTHER_FOLDER}, [], "workload.settings.folder: measured with /elsewhere"),
         ({"changed": OTHER_PROTOCOL}, [], "protocol.version: measured with 99"),
         ({"foreign_cpu_share": 0.5, "machine": "another-2c"}, [], "background load in the bundle"),
         ({"noise": 0.9, "machine": "another-2c"}, [], "no difference"),
