@@ -92,10 +92,10 @@ def tabulate_efficiency(
 
     A variant is left out where it was not measured, its step was not counted or did nothing that
     counts; where it is a bound, its ranks share a CPU, or it splits its model or its weights
-    (FSDP2), so that the bytes are not those of one device; where a loop of the workload's own
-    trains it, which has a floor instead; or where the calibration lacks its device or its
-    precision. A training can pass its roof: a compiled step, or caches, spare it bytes that the
-    eager operators are counted with.
+    (FSDP2), so that the bytes are not those of one device; where some layers compute in FP8, so
+    that no one peak holds; where a loop of the workload's own trains it, which has a floor instead;
+    or where the calibration lacks its device or its precision. A training can pass its roof: a
+    compiled step, or caches, spare it bytes that the eager operators are counted with.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     for record in in_reading_order(records):
@@ -109,6 +109,7 @@ def tabulate_efficiency(
         if (
             not (is_whole and ceilings and peaks and work and min(work.flops, work.bytes) >= 1)
             or is_bound(variant.options)
+            or "fp8" in variant.options
             or brings_loop(record)
         ):
             continue

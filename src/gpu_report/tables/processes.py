@@ -175,13 +175,14 @@ def flops_per_sample(record: Record) -> float:
 
 def data_sheet_flops_per_s(record: Record) -> float:
     """What the data sheet gives for dense matrix products in the training's precision, of all of
-    its devices; NaN for a GPU that is not known, and for CPUs.
+    its devices; NaN for a GPU that is not known, for CPUs, and where some layers compute in FP8, so
+    that no one peak holds.
     """
     variant = record.as_variant()
     sheet = data_sheets().get(str(record.environment.get("accelerator")))
     peak = (
         sheet.rate("matrix product", variant.precision)
-        if sheet and variant.device != "cpu"
+        if sheet and variant.device != "cpu" and "fp8" not in variant.options
         else None
     )
     return variant.devices * peak if peak else math.nan

@@ -117,7 +117,8 @@ VARIANTS: Final = Table(
         number(
             "data_sheet_flops_per_s",
             "FLOP/s",
-            "What the data sheet gives in the training's precision for all of its devices.",
+            "What the data sheet gives in the training's precision for all of its devices; missing "
+            "with FP8, where layers differ in precision.",
         ),
         whole("processes", "1", "Fresh processes that trained to the end."),
         *(column for name in PER_PROCESS for column in summary_of(name)),

@@ -259,11 +259,6 @@ class ExperimentResults:
         return [
             f"Operations per token: {source}.",
             *(
-                ["The peak of layers in FP8 is taken to be that of bf16."]
-                if any("fp8" in row["options"] for row in rows)
-                else []
-            ),
-            *(
                 "The fastest configuration reaches "
                 f"{METRICS['share_of_peak'].quantity(row).plain()} of the rate of matrix products "
                 "that was measured on this machine."

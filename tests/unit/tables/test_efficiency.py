@@ -28,6 +28,7 @@ POSITIVE = st.floats(min_value=1e3, max_value=1e15)
         make_record(f"{CUDA.format('bf16')}-ddp4-nocomm"),
         make_record(f"{CUDA.format('fp32')}-split2"),
         make_record(f"{CUDA.format('fp32')}-fsdp2"),
+        make_record(f"{CUDA.format('bf16')}-fp8"),
     ],
     ids=[
         "not measured",
@@ -40,6 +41,7 @@ POSITIVE = st.floats(min_value=1e3, max_value=1e15)
         "a bound",
         "stages in turn",
         "shares of weights",
+        "layers in two precisions",
     ],
 )
 def test_what_cannot_be_held_against_a_ceiling_is_left_out(record: Record) -> None:

@@ -255,6 +255,7 @@ def test_without_a_formula_the_mfu_rests_on_the_counted_operations() -> None:
 
     assert mfu_of(slug, throughput_per_s=10.0) == pytest.approx([10 * per_sample / 989.4e12] * 3)
     assert mfu_of(f"{slug}-checkpoint", throughput_per_s=10.0) == []
+    assert mfu_of(f"{slug}-fp8", throughput_per_s=10.0) == []
     assert mfu_of(slug, throughput_per_s=10.0, environment={"accelerator": "a new GPU"}) == []
     assert mfu_of(SLUG) == []
 
