@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
@@ -181,7 +181,7 @@ def loss_scale_figure(shown: Shown) -> Figure:
     figure = style.new_figure(height_in=2.0 + 0.2 * len(shown.rows))
     axes = figure.subplots()
     for (_, row), color, line in zip(
-        shown.rows.iterrows(), cycle(style.PALETTE), cycle(("-", "--", ":", "-.")), strict=False
+        shown.rows.iterrows(), cycle(palette.PALETTE), cycle(("-", "--", ":", "-.")), strict=False
     ):
         scales = losses[losses["variant"] == row["variant"]].groupby("step")["loss_scale"].median()
         exponents = np.log2(scales.where(scales > 0))

@@ -29,7 +29,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import MachineFigure, range_in
 from gpu_report.figures.points import draw_intervals
 from gpu_report.glossary import METRICS, PRECISIONS, Metric, device_words
@@ -39,14 +39,14 @@ from gpu_report.words import shorten
 
 _Looks = Mapping[str, Mapping[str, Any]]
 _MEMORY: Final[_Looks] = {
-    "pageable": {"color": style.ORANGE, "marker": "o", "label": "pageable host memory"},
-    "pinned": {"color": style.BLUE, "marker": "s", "label": "pinned host memory"},
+    "pageable": {"color": palette.ORANGE, "marker": "o", "label": "pageable host memory"},
+    "pinned": {"color": palette.BLUE, "marker": "s", "label": "pinned host memory"},
 }
 _OPERATIONS: Final[_Looks] = {
-    "all-reduce": {"color": style.BLUE, "marker": "o", "label": "all-reduce"},
-    "all-gather": {"color": style.ORANGE, "marker": "s", "label": "all-gather"},
-    "reduce-scatter": {"color": style.GREEN, "marker": "^", "label": "reduce-scatter"},
-    "point-to-point": {"color": style.VERMILLION, "marker": "D", "label": "point-to-point"},
+    "all-reduce": {"color": palette.BLUE, "marker": "o", "label": "all-reduce"},
+    "all-gather": {"color": palette.ORANGE, "marker": "s", "label": "all-gather"},
+    "reduce-scatter": {"color": palette.GREEN, "marker": "^", "label": "reduce-scatter"},
+    "point-to-point": {"color": palette.VERMILLION, "marker": "D", "label": "point-to-point"},
 }
 _FIRST_BUCKET: Final = 2**20
 _BUCKET: Final = 25 * 2**20
@@ -126,7 +126,7 @@ def _add_legend(figure: Figure, shown: "pd.Series[str]", looks: _Looks) -> None:
 def _mark_payload(
     axes: Axes, payload: int, offset: tuple[float, float], height: float, **look: str
 ) -> None:
-    axes.axvline(payload, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    axes.axvline(payload, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     words, of = size(payload).plain(), ("data", "axes fraction")
     style.note(axes, words, (payload, height), of=of, offset=offset, rotation=90, **look)
 
@@ -172,12 +172,9 @@ LINKS: Final = MachineFigure(
 
 
 _LEGEND_COLUMNS: Final = 4
-PRECISION_COLORS: Final = dict(
-    zip(PRECISIONS, (style.SKY, style.PURPLE, style.GREEN, style.BLUE), strict=True)
-)
 _POINT: Final[dict[str, Any]] = {
     "markersize": 5,
-    "markeredgecolor": style.INK,
+    "markeredgecolor": palette.INK,
     "markeredgewidth": 0.4,
 }
 _NEARLY_THE_SAME: Final = 0.05
@@ -241,7 +238,7 @@ def draw_roofline(
     efficiency = efficiency.dropna(subset=["intensity", "achieved_flops_per_s"])
     for (workload, precision), alike in efficiency.groupby(["workload", "precision"], sort=False):
         look = {
-            "color": PRECISION_COLORS.get(str(precision), style.QUIET),
+            "color": palette.PRECISION_COLORS.get(str(precision), palette.QUIET),
             "marker": markers[str(workload)],
             **_POINT,
         }
@@ -286,14 +283,14 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
     for copy_rate in _copy_rates(peaks):
         ridge = max(products.values(), default=copy_rate * high) / copy_rate
         axes.plot(
-            [low, ridge], [low * copy_rate, ridge * copy_rate], color=style.INK, linewidth=1.0
+            [low, ridge], [low * copy_rate, ridge * copy_rate], color=palette.INK, linewidth=1.0
         )
         style.note(
             axes,
             f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}",
             (0.01, 0.98),
             va="top",
-            color=style.INK,
+            color=palette.INK,
         )
     for number, (precision, peak) in enumerate(products.items(), start=1):
         start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
@@ -303,7 +300,7 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
         axes.plot(
             [start, high],
             [peak, peak],
-            color=PRECISION_COLORS.get(precision, style.QUIET),
+            color=palette.PRECISION_COLORS.get(precision, palette.QUIET),
             linewidth=3.0 if is_covered else 1.0,
         )
     bottom, top = axes.get_ylim()
@@ -317,7 +314,7 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
             f"{precision}, {scaled(peak, 'FLOP/s').plain()}",
             (1.01, height),
             va="center",
-            color=style.INK,
+            color=palette.INK,
         )
 
 
@@ -338,7 +335,7 @@ def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | 
         for workload, marker in style.workload_markers(efficiency["workload"]).items()
     ]
     colors = [
-        Patch(color=PRECISION_COLORS[precision], label=precision)
+        Patch(color=palette.PRECISION_COLORS[precision], label=precision)
         for precision in _precisions(efficiency)
     ]
     return [*_filled(markers), *_filled(colors)]

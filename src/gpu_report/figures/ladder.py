@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     MOST_IN_TABLE,
     Shown,
@@ -26,7 +26,6 @@ from gpu_report.figures.declaration import (
 from gpu_report.figures.points import Entry, hollow_handles, new_rows, place_rows
 from gpu_report.figures.stacked_bars import (
     BAR_LOOK,
-    CATEGORY_COLORS,
     LEGEND_COLUMNS,
     add_color_legend,
 )
@@ -35,14 +34,14 @@ from gpu_report.printing.number_format import count, quantity
 from gpu_report.tables.bundle import eager_and_fastest, rows_of
 from gpu_report.tables.traces import IDLE_TIME, LAYOUT_CONVERSION
 
-_INDIVIDUAL: Final[dict[str, Any]] = {"color": style.VERMILLION, "marker": "D"}
-_CUMULATIVE: Final[dict[str, Any]] = {"color": style.BLUE, "marker": "s"}
-_LEFT_OUT: Final[dict[str, Any]] = {"color": style.GREEN, "marker": "^"}
+_INDIVIDUAL: Final[dict[str, Any]] = {"color": palette.VERMILLION, "marker": "D"}
+_CUMULATIVE: Final[dict[str, Any]] = {"color": palette.BLUE, "marker": "s"}
+_LEFT_OUT: Final[dict[str, Any]] = {"color": palette.GREEN, "marker": "^"}
 _OFFSETS: Final = (-0.22, 0, 0.22)
 """How far, in lines, the points of a step are below its row's middle."""
 _COLUMNS_PT: Final = (8, 56, 104, 152)
 _OPTIMIZATION: Final[dict[str, Any]] = {
-    "markeredgecolor": style.INK,
+    "markeredgecolor": palette.INK,
     "markeredgewidth": 0.5,
     "markersize": 6,
     "linestyle": "none",
@@ -78,7 +77,7 @@ def ladder_figure(shown: Shown) -> Figure:
     positions = iter(place_rows(axes, entries))
     drawn = numbers.dropna()
     style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]])
-    axes.axvline(1, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    axes.axvline(1, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     for heading, group in frame.groupby("heading", sort=False):
         rows = dict(zip(group["optimization"], (row for _, row in group.iterrows()), strict=True))
         path = []
@@ -118,9 +117,9 @@ def ladder_figure(shown: Shown) -> Figure:
 
 def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int) -> None:
     look = (_INDIVIDUAL, _CUMULATIVE, _LEFT_OUT)[column]
-    text, color = labels.status_text(row), style.QUIET
+    text, color = labels.status_text(row), palette.QUIET
     if pd.notna(row["value"]):
-        text, color = SPEEDUP.show(row["speedup"]).plain(unit=False), style.INK
+        text, color = SPEEDUP.show(row["speedup"]).plain(unit=False), palette.INK
         axes.errorbar(
             row["value"],
             position + _OFFSETS[column],
@@ -133,7 +132,7 @@ def _draw_step(axes: Axes, row: "pd.Series[Any]", position: float, column: int) 
     _write_cell(axes, column, position, text, color=color)
     if column == 1 and pd.notna(row["break_even_steps"]):
         _write_cell(
-            axes, 3, position, f"{count(row['break_even_steps']).plain()} steps", color=style.INK
+            axes, 3, position, f"{count(row['break_even_steps']).plain()} steps", color=palette.INK
         )
 
 
@@ -199,21 +198,23 @@ def trade_off_figure(shown: Shown) -> Figure:
             if row["is_baseline"]:
                 for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
                     if pd.notna(value):
-                        draw_line(value, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+                        draw_line(
+                            value, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1
+                        )
             if pd.isna(x["value"]) or pd.isna(y["value"]):
                 handles.append(
                     Line2D(
                         [],
                         [],
                         label=f"{row['label']}: {labels.status_text(row)}",
-                        color=style.QUIET,
+                        color=palette.QUIET,
                         marker="x",
                         linestyle="none",
                     )
                 )
                 continue
             look: dict[str, Any] = {
-                "color": style.PALETTE[position % len(style.PALETTE)],
+                "color": palette.PALETTE[position % len(palette.PALETTE)],
                 "marker": style.MARKERS[position % len(style.MARKERS)],
                 **({"markerfacecolor": "white"} if labels.doubts([row["marks"]]) else {}),
                 **_OPTIMIZATION,
@@ -253,18 +254,18 @@ WATERFALL_NAMES: Final[Mapping[str, str]] = {
 }
 """Categories of the table step_categories that a reader sees under another name."""
 WATERFALL_COLORS: Final = {
-    "convolution": CATEGORY_COLORS["convolution"],
+    "convolution": palette.CATEGORY_COLORS["convolution"],
     LAYOUT_CONVERSION: "#8C564B",
-    "matrix product": CATEGORY_COLORS["matrix product"],
-    "attention": style.VERMILLION,
-    "recurrent": CATEGORY_COLORS["recurrent"],
-    "normalization": CATEGORY_COLORS["normalisation"],
-    "elementwise": style.PURPLE,
-    "optimizer": CATEGORY_COLORS["optimizer"],
-    "copies": CATEGORY_COLORS["copy"],
+    "matrix product": palette.CATEGORY_COLORS["matrix product"],
+    "attention": palette.VERMILLION,
+    "recurrent": palette.CATEGORY_COLORS["recurrent"],
+    "normalization": palette.CATEGORY_COLORS["normalisation"],
+    "elementwise": palette.PURPLE,
+    "optimizer": palette.CATEGORY_COLORS["optimizer"],
+    "copies": palette.CATEGORY_COLORS["copy"],
     "communication": "#5E5E8A",
     "others": "#C8C8C8",
-    IDLE_TIME: style.OTHERS,
+    IDLE_TIME: palette.OTHERS,
 }
 """What is not among them is one of the others. Those that the timeline has too have its colors."""
 

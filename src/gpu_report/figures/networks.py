@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from gpu_report.figures import style
+from gpu_report.figures import palette, style
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.printing.number_format import count
 from gpu_report.records.record import Record
@@ -203,8 +203,8 @@ def _draw(network: Network) -> Figure:
                 width,
                 _BOX_HEIGHT_IN,
                 boxstyle="round,pad=0,rounding_size=0.03",
-                facecolor=style.SKY if stage.parameters else style.OTHERS,
-                edgecolor=style.INK,
+                facecolor=palette.SKY if stage.parameters else palette.OTHERS,
+                edgecolor=palette.INK,
                 linewidth=0.8,
             )
         )
@@ -221,7 +221,7 @@ def _draw(network: Network) -> Figure:
                 "arrowstyle": "-|>,head_length=0.3,head_width=0.16",
                 "shrinkA": 0,
                 "shrinkB": 0,
-                "color": style.INK,
+                "color": palette.INK,
                 "linewidth": 0.8,
             },
         )
@@ -231,7 +231,7 @@ def _draw(network: Network) -> Figure:
         axes.plot(
             [left, left, right, right],
             [above, below, below, above],
-            color=style.BLUE,
+            color=palette.BLUE,
             linestyle="--",
             linewidth=0.8,
         )

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of
 from gpu_report.figures.points import (
     Entry,
@@ -25,7 +25,7 @@ from gpu_report.figures.points import (
     new_rows,
     place_rows,
 )
-from gpu_report.figures.stacked_bars import BAR_LOOK, PHASE_COLORS, add_color_legend
+from gpu_report.figures.stacked_bars import BAR_LOOK, add_color_legend
 from gpu_report.glossary import PASS, device_words
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import Tables
@@ -34,7 +34,7 @@ _ROOM: Final = 2.0  # above and below the measured values, as a factor
 _LEGEND_COLUMNS: Final = 3
 _TOGETHER: Final = "together"
 _OTHER: Final = "other"
-_PART_COLORS: Final = {**PHASE_COLORS, _TOGETHER: style.YELLOW}
+_PART_COLORS: Final = {**palette.PHASE_COLORS, _TOGETHER: palette.YELLOW}
 _KERNEL_PARTS: Final = {
     "forward": "forward",
     "loss": "loss",
@@ -62,7 +62,7 @@ def passes_figure(shown: Shown) -> Figure:
     looks: dict[str, dict[str, Any]] = {
         loop: {"color": color, "marker": marker, "label": labels.optimization_label(loop)}
         for loop, color, marker in zip(
-            loops, cycle(style.PALETTE), cycle(style.MARKERS), strict=False
+            loops, cycle(palette.PALETTE), cycle(style.MARKERS), strict=False
         )
     }
     doubted = hollow_handles(frame.loc[frame["value"].notna(), "marks"])

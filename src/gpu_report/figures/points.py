@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.glossary import Metric, device_words
 
 _ROOM: Final = 0.07  # left and right of the measured values, as a part of their span
@@ -50,7 +50,7 @@ def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
         [],
         [],
         label=f"hollow: {', '.join(doubts)}",
-        color=style.QUIET,
+        color=palette.QUIET,
         markerfacecolor="white",
         marker="o",
         linestyle="none",
@@ -200,7 +200,7 @@ def draw_reference(axes: Axes, metric: Metric) -> None:
     """A dashed line at the value that others are compared with, with its name above."""
     if metric.reference is None:
         return
-    axes.axvline(metric.reference, color=style.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+    axes.axvline(metric.reference, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     style.note(
         axes,
         metric.reference_label,
@@ -243,7 +243,7 @@ def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") 
             transform=axes.get_yaxis_transform(),
             va="center",
             fontsize=size,
-            color=style.QUIET if entry.missing else style.INK,
+            color=palette.QUIET if entry.missing else palette.INK,
         )
     if text_heading:
         style.note(axes, text_heading, (1.02, 1), offset=(0, 3), va="bottom", fontsize=size)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import Shown, VariantFigure
 from gpu_report.figures.points import (
     Entry,
@@ -40,10 +40,10 @@ _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _CHARACTERS_BELOW_RANKS: Final = 36  # in a line, of all models together
 _MODEL: Final = ["workload", "size"]
 _PARTS: Final = {
-    "compute alone": style.BLUE,
-    "both at once": style.SKY,
-    "exposed communication": style.VERMILLION,
-    "neither": style.OTHERS,
+    "compute alone": palette.BLUE,
+    "both at once": palette.SKY,
+    "exposed communication": palette.VERMILLION,
+    "neither": palette.OTHERS,
 }
 
 
@@ -129,7 +129,7 @@ def scaling_figure(shown: Shown) -> Figure:
             "label": f"{devices} GPUs",
         }
         for devices, color, marker in zip(
-            sorted(set(rows["devices"])), cycle(style.PALETTE), style.MARKERS, strict=False
+            sorted(set(rows["devices"])), cycle(palette.PALETTE), style.MARKERS, strict=False
         )
     }
     positions = place_rows(axes, entries, text_heading="one process")
@@ -183,7 +183,7 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
             bottom=bottom,
             label=part,
             color=color,
-            edgecolor=style.QUIET,
+            edgecolor=palette.QUIET,
             linewidth=0.4,
             width=0.9,
         )

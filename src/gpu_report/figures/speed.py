@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
@@ -210,7 +210,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
             axes.axvspan(low, high, color=color, alpha=0.2, linewidth=0)
         axes.axvline(value, color=color, linestyle=":", linewidth=1.0)
         text = f"crosses at {quantity(value, low=low, high=high).plain()}"
-    style.note(axes, text, (0.02, 0.97), color=style.INK, ha="left", va="top", bbox=style.BLANK)
+    style.note(axes, text, (0.02, 0.97), color=palette.INK, ha="left", va="top", bbox=style.BLANK)
 
 
 _HOW_TO_READ: Final = (
@@ -333,7 +333,7 @@ def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
         transform=axes.get_xaxis_transform(),
         marker="X",
         linestyle="none",
-        color=style.VERMILLION,
+        color=palette.VERMILLION,
         markersize=6,
         clip_on=False,
     )
@@ -345,7 +345,7 @@ def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
         offset=(-6, 0),
         ha="right",
         va="center",
-        color=style.VERMILLION,
+        color=palette.VERMILLION,
     )
 
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpu_report.figures import labels, style
+from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
@@ -38,39 +38,12 @@ from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
 
-CATEGORY_COLORS: Final[Mapping[str, str]] = {
-    "convolution": style.BLUE,
-    "matrix product": style.ORANGE,
-    "recurrent": style.GREEN,
-    "normalisation": style.SKY,
-    "reduction": style.VERMILLION,
-    "optimizer": style.YELLOW,
-    "loss": style.PURPLE,
-    "copy": style.INK,
-    "runtime": "#D2D2D2",
-    "dispatch": "#B4B4B4",
-}
-"""Of the categories of operations that take most time in training, in the order of reading; the
-rest share one colour.
-
-Calls into the driver lie between sky and yellow in grey.
-"""
-
-PHASE_COLORS: Final[Mapping[str, str]] = {
-    "forward": style.BLUE,
-    "loss": style.PURPLE,
-    "backward": style.ORANGE,
-    "optimizer": style.GREEN,
-    "data": style.SKY,
-    "other": style.OTHERS,
-}
-
 PART_COLORS: Final[Mapping[str, str]] = dict(
     zip(
         STEP_PARTS,
         (
-            *(style.BLUE, style.ORANGE, style.YELLOW, style.VERMILLION),
-            *(style.PURPLE, style.GREEN, style.SKY, style.OTHERS),
+            *(palette.BLUE, palette.ORANGE, palette.YELLOW, palette.VERMILLION),
+            *(palette.PURPLE, palette.GREEN, palette.SKY, palette.OTHERS),
         ),
         strict=True,
     )
@@ -78,12 +51,12 @@ PART_COLORS: Final[Mapping[str, str]] = dict(
 """Neighbours differ in grey too; parts are in the order in which a moment counts for them."""
 
 CAUSE_COLORS: Final[Mapping[str, str]] = {
-    "launch": style.PURPLE,
-    "host": style.SKY,
-    "loader": style.GREEN,
-    "synchronisation": style.YELLOW,
-    "allocator": style.VERMILLION,
-    "unknown": style.OTHERS,
+    "launch": palette.PURPLE,
+    "host": palette.SKY,
+    "loader": palette.GREEN,
+    "synchronisation": palette.YELLOW,
+    "allocator": palette.VERMILLION,
+    "unknown": palette.OTHERS,
 }
 """A cause that is a part of the step too has its colour; all differ in grey too."""
 
@@ -92,7 +65,7 @@ _PART_COLUMNS: Final = {f"{part}_share": part for part in STEP_PARTS}
 _OF_STEP: Final = "Share of the step (%)"
 
 REST: Final = "all others"
-BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": style.QUIET, "linewidth": 0.4}
+BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": palette.QUIET, "linewidth": 0.4}
 LEGEND_COLUMNS: Final = 5
 _SMALLEST_LABELLED_SHARE: Final = 0.06
 
@@ -128,7 +101,7 @@ def stacked_bars_figure(
     occurring = set(shares.loc[shares["variant"].isin(shown.rows["variant"]), "category"])
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
-        legend[REST] = style.OTHERS
+        legend[REST] = palette.OTHERS
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading=text_heading)
     for position, variant in zip(positions, shown.rows["variant"], strict=True):
@@ -148,7 +121,7 @@ def _draw_segments(
     parts = {category: by_category.pop(category, 0.0) for category in colors}
     left = 0.0
     for category, part in {**parts, REST: sum(by_category.values())}.items():
-        color = colors.get(category, style.OTHERS)
+        color = colors.get(category, palette.OTHERS)
         axes.barh(position, 100 * part, left=left, color=color, **BAR_LOOK)
         # The sum of the rest is in no table.
         if category != REST and part >= _SMALLEST_LABELLED_SHARE:
@@ -161,7 +134,7 @@ def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: s
     axes.text(
         *middle,
         text,
-        color="white" if color in style.DARK_COLORS else style.INK,
+        color="white" if color in palette.DARK_COLORS else palette.INK,
         ha="center",
         va="center_baseline",
         fontsize=style.TINY_FONT_SIZE_PT,
@@ -170,7 +143,7 @@ def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: s
 
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
     """Name the colours above the panels."""
-    look = {"edgecolor": style.QUIET, "linewidth": 0.4}
+    look = {"edgecolor": palette.QUIET, "linewidth": 0.4}
     add_patch_legend(figure, {name: {"facecolor": color, **look} for name, color in colors.items()})
 
 
@@ -208,7 +181,7 @@ def phases_figure(shown: Shown) -> Figure:
         inside[str(variant)] = ", ".join(share(total).plain(unit=False) for total in sums)
     shares, heading = phases.rename(columns={"phase": "category"}), "convolution, cuDNN (%)"
     return stacked_bars_figure(
-        shown, shares, colors=PHASE_COLORS, texts=inside, text_heading=heading
+        shown, shares, colors=palette.PHASE_COLORS, texts=inside, text_heading=heading
     )
 
 
@@ -354,18 +327,21 @@ MOST_PANELS: Final = 2
 
 _Look = Mapping[str, Any]
 _SOLID: Final[_Look] = {"edgecolor": "none", "linewidth": 0}
-_HATCHED: Final[_Look] = {"facecolor": style.OTHERS, "edgecolor": style.QUIET, "linewidth": 0.3}
+_HATCHED: Final[_Look] = {"facecolor": palette.OTHERS, "edgecolor": palette.QUIET, "linewidth": 0.3}
 _UNKNOWN: Final = "kind not known"
 _LOOKS: Final[Mapping[str, _Look]] = {
-    **{category: {**_SOLID, "facecolor": color} for category, color in CATEGORY_COLORS.items()},
+    **{
+        category: {**_SOLID, "facecolor": color}
+        for category, color in palette.CATEGORY_COLORS.items()
+    },
     "data loading": {**_HATCHED, "hatch": "....."},
     REST: {**_HATCHED, "hatch": "/////"},
-    _UNKNOWN: {**_SOLID, "facecolor": style.QUIET},
+    _UNKNOWN: {**_SOLID, "facecolor": palette.QUIET},
 }
 
 _PHASE_LOOKS: Final[Mapping[str, _Look]] = {
-    phase: {"facecolor": color, "edgecolor": style.QUIET, "linewidth": 0.4}
-    for phase, color in PHASE_COLORS.items()
+    phase: {"facecolor": color, "edgecolor": palette.QUIET, "linewidth": 0.4}
+    for phase, color in palette.PHASE_COLORS.items()
 }
 
 _FULL_HEIGHT: Final = 0.8
@@ -431,10 +407,10 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame) -> None:
     wall_ms = float(stretches["wall_ms"].iloc[0])
     for position, lane in enumerate(lanes):
         own = stretches[stretches["lane"] == lane]
-        axes.axhline(position + _FULL_HEIGHT / 2, color=style.GRID, linewidth=0.5, zorder=1)
+        axes.axhline(position + _FULL_HEIGHT / 2, color=palette.GRID, linewidth=0.5, zorder=1)
         if own.empty:
             axes.text(
-                wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=style.QUIET
+                wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=palette.QUIET
             )
         elif lane == PHASE_LANE:
             _draw_stretches(axes, position, own, _PHASE_LOOKS)
@@ -443,7 +419,7 @@ def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame) -> None:
                 phase = str(row["category"])
                 if row["end_ms"] - row["begin_ms"] > len(phase) * _LEAST_CHARACTER_SHARE * wall_ms:
                     middle = ((row["begin_ms"] + row["end_ms"]) / 2, position)
-                    write_in_bar(axes, middle, phase, color=PHASE_COLORS[phase])
+                    write_in_bar(axes, middle, phase, color=palette.PHASE_COLORS[phase])
         else:
             _draw_stretches(axes, position, own, _LOOKS)
     axes.set_yticks(range(len(lanes)), lanes)

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from gpu_report.figures import palette
 from gpu_report.printing.number_format import SMALLEST_GROUPED
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
@@ -27,33 +28,20 @@ SMALL_FONT_SIZE_PT: Final = 8
 TINY_FONT_SIZE_PT: Final = 7
 
 
-INK: Final = "#1F1F1F"
-BLUE: Final = "#00507D"
-VERMILLION: Final = "#A44800"
-GREEN: Final = "#00885F"
-PURPLE: Final = "#C978A8"
-ORANGE: Final = "#E69F00"
-SKY: Final = "#8CCBF2"
-YELLOW: Final = "#F5EC8A"
-PALETTE: Final = (BLUE, ORANGE, GREEN, SKY, VERMILLION, YELLOW, PURPLE, INK)
-"""The hues of Okabe and Ito (2008), darkened or lightened until any two differ by at least 7 in CIE
-lightness, so that they stay apart in grey; neighbours in this order differ most.
-"""
-
-DARK_COLORS: Final = (BLUE, VERMILLION, GREEN, INK)
-"""Those on which white text reads better than black."""
-
-QUIET: Final = "#6B6B6B"
 _CHARACTER_WIDTH_IN: Final = 0.062  # of a text at FONT_SIZE_PT, on the average; its letters differ
 
-GRID: Final = "#DDDDDD"
-OTHERS: Final = "#FFFFFF"
 BLANK: Final[dict[str, Any]] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 """The ground of a text that would be hard to read on what is drawn below it."""
 
 MARKERS: Final = ("o", "s", "^", "D", "v", "*", "P", "<", ">", "X", "h", "p", "d")
 
-_GPU_LOOKS: Final = ((BLUE, "s"), (GREEN, "^"), (VERMILLION, "D"), (PURPLE, "v"), (INK, "P"))
+_GPU_LOOKS: Final = (
+    (palette.BLUE, "s"),
+    (palette.GREEN, "^"),
+    (palette.VERMILLION, "D"),
+    (palette.PURPLE, "v"),
+    (palette.INK, "P"),
+)
 
 _SETTINGS: Final[Any] = {
     "font.family": [
@@ -71,9 +59,9 @@ _SETTINGS: Final[Any] = {
     "legend.frameon": False,
     "legend.handlelength": 1.6,
     "legend.columnspacing": 1.4,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": QUIET,
+    "text.color": palette.INK,
+    "axes.labelcolor": palette.INK,
+    "axes.edgecolor": palette.QUIET,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -81,12 +69,12 @@ _SETTINGS: Final[Any] = {
     "axes.titlepad": 4.0,
     "axes.axisbelow": True,
     "axes.grid": True,
-    "grid.color": GRID,
+    "grid.color": palette.GRID,
     "grid.linewidth": 0.5,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
+    "xtick.color": palette.QUIET,
+    "ytick.color": palette.QUIET,
+    "xtick.labelcolor": palette.INK,
+    "ytick.labelcolor": palette.INK,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "xtick.major.size": 2.5,
@@ -128,7 +116,7 @@ def device_look(device: str, devices: list[str]) -> dict[str, Any]:
     their order.
     """
     if device == "cpu":
-        return {"color": ORANGE, "marker": "o"}
+        return {"color": palette.ORANGE, "marker": "o"}
     gpus = [name for name in devices if name != "cpu"]
     color, marker = _GPU_LOOKS[gpus.index(device) % len(_GPU_LOOKS)]
     return {"color": color, "marker": marker}
@@ -158,7 +146,7 @@ def note(
     """
     look = {
         "fontsize": TINY_FONT_SIZE_PT,
-        "color": QUIET,
+        "color": palette.QUIET,
         "xytext": look.pop("offset", (0, 0)),
         **look,
     }
@@ -169,7 +157,7 @@ def level(axes: Axes, value: float, name: str, *, at_left: bool, **look: Any) ->
     """A dashed line across the axes with its name: dark and below the line at the left, or grey and
     above it.
     """
-    color, side, offset = (INK, 0, (3, -3)) if at_left else (QUIET, 1, (-2, 2))
+    color, side, offset = (palette.INK, 0, (3, -3)) if at_left else (palette.QUIET, 1, (-2, 2))
     ha, va = ("left", "top") if at_left else ("right", "baseline")
     axes.axhline(value, color=color, linestyle="--", linewidth=0.8, **look)
     note(

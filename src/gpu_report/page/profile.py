@@ -8,16 +8,10 @@ of every page
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from markupsafe import Markup
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
 from gpu_report import words
-from gpu_report.figures import style
 from gpu_report.glossary import Row, device_words
-from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rendered, timelines_of
+from gpu_report.page.shared import COLORS, KERNELS, html_table, rendered, timelines_of
 from gpu_report.tables.bundle import grouped
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary
 from gpu_report.tables.traces import top_kernels, trusted_timeline
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import Gate
@@ -89,7 +83,6 @@ def render_profile(
     suggestions: Sequence[Row],
     gate: Gate,
     blocks: Sequence[Row] = (),
-    time_ms: Summary | None = None,
 ) -> str:
     """The text of the file.
 
@@ -102,18 +95,12 @@ def render_profile(
         gate: The trace tables, of which the page shows what their checks let through.
         blocks: Of each timed block `block`, `time_ms`, `data_wait_share` and `in_use_mib`; none of
             a trace that is read from a file.
-        time_ms: Their mean time with its interval.
     """
     operations = sorted(
         gate.rows(OPERATIONS),
         key=lambda row: (row["device"] == HOST, row["device"], -row["self_ms"]),
     )
     of_device = grouped(operations, lambda row: row["device"])
-    figure = Markup("")
-    if time_ms is not None and len(blocks) >= FEWEST_FOR_INTERVAL:
-        with style.report_style():
-            drawn = blocks_figure(blocks, mean_ms=time_ms)
-        figure = inline_svg(style.figure_bytes(drawn, "svg").decode(), 0)
     data = {
         "names": {},
         "first": "",
@@ -144,31 +131,8 @@ def render_profile(
         data,
         card=card,
         facts=facts,
-        figure=figure,
         blocks=html_table(_BLOCKS, blocks),
         parts=html_table(_PARTS, parts),
         suggestions=html_table(_SUGGESTIONS, suggestions),
         doubts=[*dict.fromkeys(check["text"] for check in gate.failed)],
     )
-
-
-def blocks_figure(blocks: Sequence[Row], *, mean_ms: Summary) -> Figure:
-    """Draw time per step and memory in use against the number of the block, with the mean time and
-    its interval behind the times.
-    """
-    numbers = range(1, len(blocks) + 1)
-    times_ms, in_use_mib = ([row[column] for row in blocks] for column in ("time_ms", "in_use_mib"))
-    figure = style.new_figure(height_in=1.9)
-    left, right = figure.subplots(1, 2)
-    left.axhspan(mean_ms.low, mean_ms.high, color=style.SKY, alpha=0.5, linewidth=0, zorder=0)
-    left.axhline(mean_ms.value, color=style.BLUE, zorder=1)
-    left.plot(numbers, times_ms, "o", color=style.BLUE)
-    left.set_ylabel("Time per step (ms)")
-    right.plot(numbers, in_use_mib, "s-", color=style.ORANGE)
-    right.set_ylabel("Memory in use (MiB)")
-    right.set_ylim(bottom=0, top=max(1.15 * max(in_use_mib), 1))
-    for axes in (left, right):
-        axes.set_xlabel("Timed block")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.ticklabel_format(axis="y", useOffset=False)
-    return figure

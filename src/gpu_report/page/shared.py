@@ -20,9 +20,7 @@ from markupsafe import Markup
 
 from gpu_report import words
 from gpu_report.errors import FileWriteError
-from gpu_report.figures import style
-from gpu_report.figures.devices import PRECISION_COLORS
-from gpu_report.figures.stacked_bars import CATEGORY_COLORS, PHASE_COLORS
+from gpu_report.figures import palette
 from gpu_report.glossary import METRICS, Metric, Row, american
 from gpu_report.printing.terminal import clean
 from gpu_report.storage.files import write_errors, write_text_atomically
@@ -32,16 +30,16 @@ _FOLDER: Final = Path(__file__).parent
 _DATA_LOADING: Final = "#8C6239"
 """In figures it is hatched."""
 COLORS: Final = {
-    "phases": PHASE_COLORS,
+    "phases": palette.PHASE_COLORS,
     "work": {
-        **{american(category): color for category, color in CATEGORY_COLORS.items()},
+        **{american(category): color for category, color in palette.CATEGORY_COLORS.items()},
         "data loading": _DATA_LOADING,
     },
-    "others": style.OTHERS,
-    "unknown": style.QUIET,
-    "allocated": style.BLUE,
-    "reserved": style.ORANGE,
-    "precisions": PRECISION_COLORS,
+    "others": palette.OTHERS,
+    "unknown": palette.QUIET,
+    "allocated": palette.BLUE,
+    "reserved": palette.ORANGE,
+    "precisions": palette.PRECISION_COLORS,
 }
 KERNELS: Final = (
     Text("rank", is_number=True),

@@ -492,7 +492,6 @@ class Profile(Card):
                 }
                 for number, (time_ms, wait, in_use_mib) in enumerate(blocks, start=1)
             ],
-            time_ms=self.step_time_ms,
             parts=[
                 {"part": PARTS_IN_WORDS[name], "share": part}
                 for name, part in sorted(self.parts.items(), key=lambda part: -part[1])

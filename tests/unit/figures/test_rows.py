@@ -1,6 +1,6 @@
 import numpy as np
 
-from gpu_report.figures import style
+from gpu_report.figures import palette
 from tests.factories import make_record, make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, study_of
 
@@ -25,7 +25,7 @@ def test_points_are_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
     }
     speedups = tables.experiments["device"].set_index("variant")["speedup"].loc[list(spec.variants)]
     expected = {
-        (speedup, position): "white" if "lstm" in variant else style.BLUE
+        (speedup, position): "white" if "lstm" in variant else palette.BLUE
         for position, (variant, speedup) in enumerate(zip(spec.variants, speedups, strict=True))
     }
     assert points == expected

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_report.glossary import Row
-from gpu_report.page.profile import blocks_figure, render_profile
-from gpu_report.tables.statistics import summarise
+from gpu_report.page.profile import render_profile
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import OPERATIONS
 from gpu_report.traces.quality import QUALITY, WORK_ON_DEVICE, Gate, row_of
@@ -31,7 +30,6 @@ def page(**given: Any) -> str:
         "card": "limit    kernels",
         "facts": {"Device": "CUDA"},
         "blocks": BLOCKS,
-        "time_ms": summarise(TIMES_MS),
         "parts": [{"part": "kernels", "share": 0.9}, {"part": "launch", "share": 0.1}],
         "suggestions": [
             {"finding": "It waits.", "remedy": "More work.", "at_stake": 0.5, "gain": 2.0}
@@ -95,15 +93,6 @@ def test_no_name_turns_around_or_hides_what_follows_it() -> None:
     assert names == [f"gemm{seen}"] * len(kernels)
     assert text.count(seen) >= 5
     assert not set(controls) & set(text)
-
-
-def test_no_memory_in_use_is_drawn_without_a_warning() -> None:
-    times_ms = [2.0, 3.0, 2.5, 2.0]
-    blocks = [{"time_ms": time_ms, "in_use_mib": 0.0} for time_ms in times_ms]
-
-    figure = blocks_figure(blocks, mean_ms=summarise(times_ms))
-
-    assert figure.axes[1].get_ylim() == (0, 1)
 
 
 def test_what_a_check_does_not_let_through_is_left_out_and_said() -> None:
