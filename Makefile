@@ -82,7 +82,7 @@ check-layers:
 	@echo "$(BIN)/lint-imports"
 	@$(BIN)/lint-imports >.venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 check-snakefmt:
-	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakefmt --check Snakefile src/gpu_report/workflow
 check-workflow:
 	$(BIN)/snakemake --lint
 check-spelling:
@@ -93,7 +93,7 @@ check-size:
 fix: $(TOOLS) ## let the checkers mend what they can
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
-	$(BIN)/snakefmt Snakefile workflow
+	$(BIN)/snakefmt Snakefile src/gpu_report/workflow
 	$(BIN)/codespell --write-changes
 
 bench: $(ENVIRONMENT) ## time the tool itself

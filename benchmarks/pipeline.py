@@ -18,7 +18,7 @@ from benchmarks.study_time import lines, read_spans
 from gpu_report.bundles.shown_machines import MACHINES
 
 PDF = "report/gpu_report.pdf"
-TEMPLATE = Path("report/sections/recommendations.tex.j2")
+TEMPLATE = Path("src/gpu_report/writing/templates/sections/recommendations.tex.j2")
 REPEATS = 5
 
 

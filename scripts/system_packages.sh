@@ -13,6 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+templates=src/gpu_report/writing/templates
 debian_tex="latexmk texlive-latex-recommended texlive-fonts-recommended texlive-science lmodern"
 debian_poppler="poppler-utils"
 debian_compiler="g++ ninja-build"
@@ -38,13 +39,13 @@ missing_tex_files() {
     local name
     case "$(tex_engine)" in tectonic | "") return ;; esac
     for name in $(loaded_tex_packages); do
-        [ -e "report/$name.sty" ] || kpsewhich "$name.sty" >/dev/null || echo "$name.sty"
+        [ -e "$templates/$name.sty" ] || kpsewhich "$name.sty" >/dev/null || echo "$name.sty"
     done
 }
 
 # Those that are loaded, and not in a comment.
 loaded_tex_packages() {
-    { grep -rhE --include='*.sty' --include='*.j2' '\\(RequirePackage|usepackage)' report 2>/dev/null || true; } |
+    { grep -rhE --include='*.sty' --include='*.j2' '\\(RequirePackage|usepackage)' $templates 2>/dev/null || true; } |
         { grep -vE '^[[:space:]]*%' || true; } | grep -oE '\\(RequirePackage|usepackage)(\[[^]]*\])?\{[^}]*\}' |
         sed -E 's/^[^{]*\{([^}]*)\}.*/\1/' | tr -d ' ' | tr ',' '\n' | sort -u
 }

@@ -18,7 +18,13 @@ from gpu_report.records.record import Record
 from gpu_report.study.study import Study
 from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
-from gpu_report.writing.layout import LISTED_SOURCE, experiment_layout, report_layout
+from gpu_report.writing.environment import TEMPLATES
+from gpu_report.writing.layout import (
+    LISTED_SOURCE,
+    WRITTEN_BY_HAND,
+    experiment_layout,
+    report_layout,
+)
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.report import SourceFile, render_report
 from tests.factories import CODE_DIGEST, make_records, make_study, make_tables
@@ -29,7 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PROJECT: Final = Path(__file__).parents[2]
-TEMPLATES: Final = PROJECT / "report"
 SOURCE: Final = SourceFile(
     name=f"src/gpu_report/{LISTED_SOURCE}",
     text=(PROJECT / "src" / "gpu_report" / LISTED_SOURCE).read_text("utf-8"),
@@ -177,7 +182,7 @@ def write_report(
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    for name in ("gpu_report.sty", "references.bib"):
+    for name in WRITTEN_BY_HAND:
         shutil.copy(TEMPLATES / name, folder)
     for name in figure_files(machines):
         path = folder / "figures" / name

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import ReportError
+from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.latex import compile_report
 from tests.factories import make_record, make_records, make_study
 from tests.report.conftest import Compiled
@@ -13,7 +14,6 @@ from tests.report.latex_log import problems_of
 from tests.report.pdf_reading import pdf_information, pdf_metadata, said_by
 from tests.report.synthetic import (
     DATED,
-    TEMPLATES,
     TWO_MACHINES,
     render_devices,
     render_machines,

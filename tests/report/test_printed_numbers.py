@@ -17,12 +17,12 @@ from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.variants import COMPARISON
+from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.layout import pictures
 from gpu_report.writing.machine import MachineResults
 from tests.report.printed import FACTORS, Printed, numbers_in, printed, wide_text
 from tests.report.printed_sources import Sources, unfounded
 from tests.report.synthetic import (
-    TEMPLATES,
     comparison_of,
     render_devices,
     render_two_machines,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpu_report.printing.number_format import duration, quantity, ratio, share
+from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.numbers import numbers_tex
 from gpu_report.writing.table import KeyedNumber
-from tests.report.synthetic import TEMPLATES
 
 UNBROKEN_LOG = {**os.environ, "max_print_line": "1000"}
 QUANTITIES = {

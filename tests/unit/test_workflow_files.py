@@ -14,7 +14,7 @@ from gpu_report.writing.layout import report_layout
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src/gpu_report"
-RULE_FILES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
+RULE_FILES = sorted((PACKAGE / "workflow").glob("*.smk"))
 # They check and carry what passes through them; no table, figure or sentence depends on how.
 CARRIERS = {"__init__.py", "errors.py"}
 
@@ -83,7 +83,7 @@ def parts_used(modules: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("rule", STARTS)
 def test_a_cheap_stage_names_every_part_of_the_package_it_imports(rule: str) -> None:
-    common = (PROJECT / "workflow/rules/common.smk").read_text("utf-8")
+    common = (PACKAGE / "workflow/common.smk").read_text("utf-8")
     shared = re.search(r"^SHARED = (\[[^]]*\])$", common, re.MULTILINE)
     listed = re.search(r"sources\((.*?)\)", rules()[rule], re.DOTALL)
     assert shared is not None
@@ -128,7 +128,7 @@ def labels() -> set[str]:
     """Names of the labels that the templates and the text around them set for the whole study."""
     texts = [
         path.read_text("utf-8")
-        for path in [*PROJECT.glob("report/**/*.j2"), *PACKAGE.glob("writing/*.py")]
+        for path in [*PACKAGE.glob("writing/**/*.j2"), *PACKAGE.glob("writing/*.py")]
     ]
     return {name for text in texts for name in re.findall(r"(?:tab|sec|fig):([a-z_]+)", text)}
 

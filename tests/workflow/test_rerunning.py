@@ -30,6 +30,7 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_variant_alone_is_measured_
     assert planned["measure_variant"] == planned["tabulate_trace"] == 1
 
 
+TEMPLATE = "src/gpu_report/writing/templates/sections/batch_size.tex.j2"
 RUN = "results/machines/*/runs/tiny-cpu-b16-w0-fp32-e2"
 TARGETS = (PDF, PAGE, "report/batch_size.pdf", "batch_size", "results/tensorboard")
 MEASURED = {
@@ -94,7 +95,7 @@ def test_the_report_of_another_study_in_the_same_folder_is_kept(tiny: Project) -
 
 @pytest.mark.slow
 def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny: Project) -> None:
-    template = tiny.folder / "report/sections/batch_size.tex.j2"
+    template = tiny.folder / TEMPLATE
     touch_later(template, template.read_text("utf-8") + "\nA sentence added by hand.\n")
 
     assert tiny.planned(PDF) == {"write_sections": 1, "compile_report": 1}
@@ -105,7 +106,7 @@ def test_an_edited_section_is_written_and_compiled_again_without_measuring(tiny:
 
 @pytest.mark.slow
 def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Project) -> None:
-    template = tiny.folder / "report/sections/batch_size.tex.j2"
+    template = tiny.folder / TEMPLATE
     lines = template.read_text("utf-8").splitlines()
     touch_later(template, "\n".join([*lines[:3], r"\VAR{nothing_by_this_name}", *lines[3:]]))
 
@@ -113,7 +114,7 @@ def test_a_broken_template_fails_every_time_and_names_file_and_line(tiny: Projec
 
     assert [run.returncode for run in runs] == [1, 1]
     for run in runs:
-        assert "report/sections/batch_size.tex.j2:4" in run.stdout + run.stderr
+        assert f"{TEMPLATE}:4" in run.stdout + run.stderr
         assert "nothing_by_this_name" in run.stdout + run.stderr
 
 

@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Final
 
 import pandas as pd
 
@@ -28,20 +27,19 @@ from gpu_report.storage.files import (
 from gpu_report.tables.operations import profiled
 from gpu_report.tables.variants import COMPARISON, VARIANTS
 from gpu_report.traces.memory import MEMORY
+from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.latex import compile_report as compile_folder
 from gpu_report.writing.latex import newest_measurement
 from gpu_report.writing.layout import (
     FLOATS_FOLDER,
     LISTED_SOURCE,
+    WRITTEN_BY_HAND,
     experiment_layout,
     figures_of,
     report_layout,
 )
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.report import SourceFile, render_report
-
-WRITTEN_BY_HAND: Final = ("gpu_report.sty", "references.bib")
-"""What a report takes from its folder as it is."""
 
 
 def draw_figures(arguments: Namespace) -> None:
@@ -77,10 +75,8 @@ def draw_study(arguments: Namespace) -> None:
 
 def write_sections(arguments: Namespace) -> None:
     """Write every LaTeX file of the report on one machine, which is compared with others, from the
-    templates.
-
-    Of a document about one experiment too, with the files written by hand that it needs beside
-    them.
+    templates, with the files written by hand that they need; of a document about one experiment
+    too.
     """
     alone = arguments.experiment
     results = ResultsFolder.of(arguments.study, experiment=alone)
@@ -103,9 +99,7 @@ def write_sections(arguments: Namespace) -> None:
         templates=REPORT,
         source=SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=listed),
     )
-    by_hand = (
-        {name: (REPORT / name).read_text("utf-8") for name in WRITTEN_BY_HAND} if alone else {}
-    )
+    by_hand = {name: (TEMPLATES / name).read_text("utf-8") for name in WRITTEN_BY_HAND}
     # Tables and figures that the study no longer has must not stay.
     shutil.rmtree(arguments.folder / FLOATS_FOLDER, ignore_errors=True)
     for name, text in {**files, **by_hand}.items():

@@ -20,6 +20,8 @@ from gpu_report.errors import GpuReportError, ReportError
 from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, xml_text
 
 TEMPLATE_SUFFIX: Final = ".tex.j2"
+TEMPLATES: Final = Path(__file__).with_name("templates")
+"""Those of the package, with the files that stand beside what they give."""
 
 
 class _UnprintableError(jinja2.TemplateRuntimeError):
@@ -41,8 +43,8 @@ class _TexCodeGenerator(CodeGenerator):
 
 
 class Templates:
-    r"""The templates of a folder; `floats` collects the text of each table and figure that a
-    template sets apart.
+    r"""The templates of a study's own in `folder`, and those of the package that it has none for.
+    `floats` collects the text of each table and figure that a template sets apart.
 
     A template sets one apart with `\BLOCK{call apart("tab", name)}...\BLOCK{endcall}`, which leaves
     the command that takes it in. A third argument is what it shows, which `subjects` keeps.
@@ -53,7 +55,7 @@ class Templates:
         self.floats: dict[str, str] = {}
         self.subjects: list[object] = []
         self.environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(folder),
+            loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
             undefined=jinja2.StrictUndefined,
             block_start_string=r"\BLOCK{",
             block_end_string="}",
@@ -85,25 +87,28 @@ class Templates:
         return Tex(rf"\gpurepfloat{{{key}}}") + Tex("\n")
 
 
-def render(templates: Templates, name: str, values: Mapping[str, Any]) -> str:
-    """Fill in one template of a folder; every value printed is escaped unless it is Tex.
+def render(templates: Templates, name: str, values: Mapping[str, Any], *, default: str = "") -> str:
+    """Fill in one template; every value printed is escaped unless it is Tex.
 
     Args:
-        templates: Those of the folder.
-        name: File name inside it, for instance `sections/device.tex.j2`.
+        templates: Those that there are.
+        name: For instance `sections/device.tex.j2`.
         values: What the template may use.
+        default: The template that takes its place if there is none of that name.
 
     Raises:
         ReportError: the template is missing, cannot be read as a template, uses a name that is not
             there, or prints something other than text and whole numbers.
     """
     try:
-        return templates.environment.get_template(name).render(values)
+        return templates.environment.select_template([name, default] if default else [name]).render(
+            values
+        )
     except jinja2.TemplateSyntaxError as error:
-        place = f"{error.filename or templates.folder / name}:{error.lineno}"
+        place = f"{error.filename or error.name}:{error.lineno}"
         raise ReportError(f"{place}: {_one_line(error)}; fix the template") from error
     except jinja2.TemplateNotFound as error:
-        missing = templates.folder / (error.name or name)
+        missing = templates.folder / (error.name or "")
         raise ReportError(f"{missing}: there is no such template; put it back") from error
     except GpuReportError as error:
         raise ReportError(f"{_template_frames(error)[0]}: {error}") from error

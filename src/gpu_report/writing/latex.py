@@ -30,7 +30,7 @@ DEBIAN_PACKAGES: Final = (
         "lmodern",
     ),
 )
-"""The smallest set that holds what report/gpu_report.sty and report/gpu_report.tex.j2 load."""
+"""The smallest set that holds what gpu_report.sty and gpu_report.tex.j2 load."""
 
 _INSTALL: Final = (
     ("Debian or Ubuntu", f"sudo apt-get install {' '.join(DEBIAN_PACKAGES)}"),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 NUMBERS_CSV: Final = "numbers.csv"
 HEADLINE_FILE: Final = "headline.txt"
+WRITTEN_BY_HAND: Final = ("gpu_report.sty", "references.bib")
+"""Copied into the document's folder as they are."""
 FLOATS_FOLDER: Final = "floats"
 """Has each table and figure in a file of its own: `tab/<name>.tex`, `fig/<name>.tex`."""
 LISTED_SOURCE: Final = "measure/training.py"
@@ -50,7 +52,7 @@ class Layout:
     @property
     def files(self) -> list[str]:
         """The paths, inside the document's folder, of every file that is written for it, but for
-        FLOATS_FOLDER.
+        FLOATS_FOLDER and WRITTEN_BY_HAND.
         """
         sections = [f"sections/{name}.tex" for name in self.sections]
         return ["gpu_report.tex", "numbers.tex", NUMBERS_CSV, *sections, *self.others]

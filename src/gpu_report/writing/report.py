@@ -148,7 +148,7 @@ def render_report(
             report's folder.
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         rebuilt_by: The command that makes the report again; without one the report names none.
-        templates: The folder that has the templates.
+        templates: The folder of a study's own templates, which take the place of the package's.
         source: The file of the training loop, which the implementation section lists.
 
     Raises:
@@ -271,9 +271,9 @@ def _table(
 def _section(
     page: Templates, name: str, values: Mapping[str, Any], experiment: ExperimentResults | None
 ) -> str:
-    template = f"sections/{name}{TEMPLATE_SUFFIX}"
+    default = ""
     if experiment:
         values = {**values, "experiment": experiment}
         default = SEARCH_SECTION if experiment.experiment.is_search else DEFAULT_SECTION
-        template = template if (page.folder / template).exists() else default
-    return f"\\begin{{gpureptext}}\n{render(page, template, values)}\\end{{gpureptext}}\n"
+    text = render(page, f"sections/{name}{TEMPLATE_SUFFIX}", values, default=default)
+    return f"\\begin{{gpureptext}}\n{text}\\end{{gpureptext}}\n"

@@ -3,14 +3,13 @@ there.
 """
 
 import re
-from pathlib import Path
 
-REPORT = Path(__file__).parents[3] / "report"
+from gpu_report.writing.environment import TEMPLATES
 
 
 def test_templates_cite_every_reference_and_no_other() -> None:
-    templates = "".join(path.read_text("utf-8") for path in REPORT.rglob("*.j2"))
-    references = (REPORT / "references.bib").read_text("utf-8")
+    templates = "".join(path.read_text("utf-8") for path in TEMPLATES.rglob("*.j2"))
+    references = (TEMPLATES / "references.bib").read_text("utf-8")
 
     cited = set(re.findall(r"gpurep-[a-z0-9]+", templates))
 

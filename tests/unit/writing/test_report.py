@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import ReportError
+from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
 from tests.factories import make_record, make_study
 from tests.report.synthetic import (
-    TEMPLATES,
     render_devices,
     render_machines,
     render_study,

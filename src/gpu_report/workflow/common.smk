@@ -10,6 +10,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+import gpu_report
 from gpu_report.commands.measuring_job import SNAKEMAKE
 from gpu_report.errors import ConfigError, GpuReportError
 from gpu_report.storage.locks import release_stale_lock
@@ -63,9 +64,13 @@ ABOUT = next(iter(MACHINES), "")
 BUNDLES = {machine.id: str(machine.bundle) for machine in SHOWN.machines if machine.bundle}
 EXPERIMENTS = list(config["experiments"])
 # Snakemake formats this path, so braces in it are doubled.
-ENVIRONMENT = str(Path("environment.yml").absolute()).replace("{", "{{").replace("}", "}}")
+ENVIRONMENT = str(Path(workflow.basedir, "environment.yml")).replace("{", "{{").replace("}", "}}")
+# In a checkout as seen from there, so that a checkout that is moved makes nothing again.
+PACKAGE = Path(gpu_report.__file__).parent
+if PACKAGE.is_relative_to(Path.cwd()):
+    PACKAGE = PACKAGE.relative_to(Path.cwd())
 TEMPLATES = sorted(
-    ["report/gpu_report.sty", "report/references.bib", *map(str, Path("report").rglob("*.j2"))]
+    map(str, [*Path("report").rglob("*.j2"), *(PACKAGE / "writing/templates").rglob("*.*")])
 )
 CALIBRATION_TABLES = [table.name for table in MADE_BY_CALIBRATION]
 STUDY_TABLES = [table.name for table in TABLES_OF_STUDY]
@@ -149,7 +154,6 @@ def sources(*packages):
     """The files of these parts of the package, code and data: an edit to them makes a cheap stage
     run again.
     """
-    folder = Path("src/gpu_report")
     files = {
         file
         for package in [*packages, *SHARED]
@@ -161,7 +165,7 @@ def sources(*packages):
             f"{package}/*.css",
             f"{package}/*.js",
         )
-        for file in folder.glob(pattern)
+        for file in PACKAGE.glob(pattern)
     }
     return sorted(map(str, files))
 

@@ -2,12 +2,17 @@
 
 import os
 
-from gpu_report.writing.layout import experiment_layout, report_layout
+from gpu_report.writing.layout import (
+    LISTED_SOURCE,
+    WRITTEN_BY_HAND,
+    experiment_layout,
+    report_layout,
+)
 
-WRITTEN = [f"report/{name}" for name in report_layout(EXPERIMENTS).files]
+WRITTEN = [f"report/{name}" for name in [*WRITTEN_BY_HAND, *report_layout(EXPERIMENTS).files]]
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}"
-    for name in ["gpu_report.sty", *experiment_layout("{experiment}").files]
+    for name in [*WRITTEN_BY_HAND, *experiment_layout("{experiment}").files]
 ]
 
 # The command that makes this report again, with the study and the machines that were given for it.
@@ -28,7 +33,7 @@ rule draw_figures:
         tables=tables,
         code=[
             *sources("figures", "answers", "words", "tables", "traces"),
-            "src/gpu_report/writing/layout.py",
+            PACKAGE / "writing/layout.py",
         ],
     output:
         directory("report/figures/{machine}"),
@@ -101,7 +106,7 @@ rule write_sections:
         templates=TEMPLATES,
         code=[
             *sources("writing", "figures", "answers", "words", "tables", "traces"),
-            "src/gpu_report/measure/training.py",
+            PACKAGE / LISTED_SOURCE,
         ],
     output:
         WRITTEN,
@@ -166,7 +171,7 @@ rule compile_report:
         templates=TEMPLATES,
         code=[
             *sources("writing", "figures", "answers", "words", "tables", "traces", "bundles"),
-            "src/gpu_report/measure/training.py",
+            PACKAGE / LISTED_SOURCE,
         ],
     output:
         "report/gpu_report.pdf",
