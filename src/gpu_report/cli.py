@@ -281,6 +281,12 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             ],
             more="one after the other",
         ),
+        "new-study": _Command(
+            "new_study:write_study",
+            "write the files of a study into a new folder",
+            [_optional("folder", "that is new or empty", metavar="FOLDER", type=Path)],
+            more="it then needs no checkout of gpu-report",
+        ),
         "new-workload": _Command(
             "new_workload:write_example",
             "write an example of a workload of your own",
