@@ -30,7 +30,7 @@ compile() {
 }
 
 upgrade=("$@") # expanded by ${...+...} above: to bash 3.2 of macOS, an empty array is not set
-compile base --group build pyproject.toml
+compile base --group build --extra report pyproject.toml
 extra torch | compile torch --constraint locks/base.lock -
 # HolisticTraceAnalysis asks for a whole notebook server, of which the tests use nothing.
 extra dev | compile dev --constraint locks/base.lock --constraint locks/torch.lock \

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from gpu_report import __version__
 from gpu_report.commands.measuring_job import carried_out
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import GpuReportError, lacking
 from gpu_report.glossary import PRECISIONS, TIME_TOLERANCE
 from gpu_report.printing.terminal import clean, say, takes
 from gpu_report.storage.files import DISK_TROUBLE
@@ -73,6 +73,8 @@ def main(
         return status
     except GpuReportError as error:
         problem = str(error)
+    except ModuleNotFoundError as error:
+        problem = lacking(error)
     except OSError as error:
         is_unread = isinstance(error, BrokenPipeError) and not takes(sys.stdout, "\n")
         if is_unread and not has_verdict:

@@ -1,5 +1,14 @@
 """The errors a person can fix: one line that says what is wrong, which value, and what to do."""
 
+from collections.abc import Mapping
+from typing import Final
+
+EXTRAS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("torch", "torchvision"), "torch"),
+    **dict.fromkeys(("PIL", "matplotlib", "pandas", "snakemake", "tensorboard"), "report"),
+}
+"""The extra of the package that brings a module."""
+
 
 class GpuReportError(Exception):
     """Base of every error the tool raises on purpose; the command line prints it without a
@@ -41,3 +50,15 @@ class ReportError(GpuReportError):
 
 class ProfileError(GpuReportError):
     """A model, a batch or a step of the user's own cannot be trained and profiled as it is."""
+
+
+def lacking(error: ModuleNotFoundError) -> str:
+    """What to install for a module of an extra.
+
+    Raises:
+        ModuleNotFoundError: that given, where it is about another module.
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        raise error
+    return f'{module} is not installed; install it with: pip install "gpu-report[{EXTRAS[module]}]"'

@@ -68,7 +68,7 @@ def test_the_conda_environment_asks_for_what_the_package_asks_for() -> None:
         if row.name not in CONDA_ONLY
     }
 
-    wanted = requirements("torch")
+    wanted = requirements("report", "torch")
     wanted |= {
         name: requirement for name, requirement in requirements("dev").items() if name in bounds
     }
@@ -87,7 +87,9 @@ def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
     assert not re.search(r"://|--index|--extra-index|--find-links| @ ", text)
 
 
-@pytest.mark.parametrize(("lock", "extra"), [("base", None), ("torch", "torch"), ("dev", "dev")])
+@pytest.mark.parametrize(
+    ("lock", "extra"), [("base", "report"), ("torch", "torch"), ("dev", "dev")]
+)
 def test_a_lock_pins_every_dependency_within_its_bounds(lock: str, extra: str | None) -> None:
     pinned = pins(PROJECT / "locks" / f"{lock}.lock")
     wanted = requirements() if extra is None else requirements(extra).keys() - requirements().keys()

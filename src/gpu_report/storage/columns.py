@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from gpu_report.errors import TableError
+from gpu_report.errors import TableError, lacking
 from gpu_report.printing.terminal import clean
 
 if TYPE_CHECKING:
@@ -197,8 +197,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return values
 
     def _frame(self, values: _Values) -> "pd.DataFrame":
-        import pandas as pd
-
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            raise TableError(lacking(error)) from error
         return pd.DataFrame(
             {
                 column.name: pd.Series(values[column.name], dtype=column.dtype)

@@ -154,8 +154,6 @@ class TraceAnalysis:
         write_page(Path(path), text)
 
     def _frame(self, table: Table) -> "pd.DataFrame":
-        import pandas as pd
-
         frames = []
         for label, each in zip(labels(self.ranks), self.ranks, strict=True):
             frame = table.from_rows(each.rows.get(table, ()))
@@ -164,4 +162,7 @@ class TraceAnalysis:
             if self.path.is_dir() and _RANK not in frame:
                 frame.insert(0, _RANK, each.rank if have_own_ranks(self.ranks) else label)
             frames.append(frame)
+
+        import pandas as pd  # which `from_rows` has asked for
+
         return pd.concat([each for each in frames if len(each)] or frames[:1], ignore_index=True)
