@@ -102,7 +102,7 @@ def copy_of_the_project(folder: Path, configfile: str) -> Project:
     for name in filter(None, [*listing.stdout.decode().split("\0"), *compiled]):
         if (PROJECT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(PROJECT / name, folder / name)
+            shutil.copy2(PROJECT / name, folder / name, follow_symlinks=False)
     shutil.copy2(TINY / "tiny.yaml", folder / "config/tiny.yaml")
     return Project(folder=folder, configfile=configfile)
 
