@@ -206,9 +206,9 @@ def test_the_configs_readme_describes_every_key() -> None:
     assert schema_keys(schema) - described == set()
 
 
-def test_the_guide_lists_the_experiments_of_the_study_with_their_questions() -> None:
+def test_the_documentation_lists_the_experiments_of_the_study_with_their_questions() -> None:
     experiments = yaml.safe_load(read("config/study.yaml"))["experiments"]
-    section = read("docs/guide.md").partition("## The experiments")[2].partition("\n## ")[0]
+    section = read("docs/study.md").partition("## The experiments")[2].partition("\n## ")[0]
 
     listed = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE))
 
@@ -220,8 +220,9 @@ def test_the_guide_lists_the_experiments_of_the_study_with_their_questions() -> 
     "name",
     [
         "README.md",
-        "docs/guide.md",
+        "docs/bundles.md",
         "docs/cluster.md",
+        "docs/study.md",
         "config/README.md",
         "config/ci.yaml",
         "config/study.yaml",

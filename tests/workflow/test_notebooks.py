@@ -39,10 +39,10 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_notebook_becomes_an_ipynb_file_as_the_guide_says(tmp_path: Path) -> None:
+def test_a_notebook_becomes_an_ipynb_file_as_the_documentation_says(tmp_path: Path) -> None:
     command = next(
         line
-        for line in (PROJECT / "docs/guide.md").read_text("utf-8").splitlines()
+        for line in (PROJECT / "docs/study.md").read_text("utf-8").splitlines()
         if "jupytext --to" in line
     )
     shutil.copytree(
