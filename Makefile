@@ -18,6 +18,8 @@ CHECKED := src tests scripts $(wildcard benchmarks notebooks)
 
 # The rules of the workflow call gpu-report by name.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Else each build of the site prints how long its theme is maintained: until May 2027.
+export NO_MKDOCS_2_WARNING := 1
 
 # If the home folder is not writable, as in a container that runs as another user, Snakemake and LuaTeX fail because they
 # cannot write their caches, and Matplotlib searches for the fonts again in every process.
@@ -30,11 +32,11 @@ export PIP_NO_CACHE_DIR ?= 1
 endif
 endif
 
-CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-workflow check-spelling check-size
+CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-workflow check-spelling check-docs check-size
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report html test test-all golden test-cluster quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
+.PHONY: help report html docs test test-all golden test-cluster quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +56,9 @@ html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html,
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)$(if $(MINUTES), --config minutes=$(MINUTES)) -- report/gpu_report.html
 	@echo "$(CURDIR)/report/gpu_report.html"
 
+docs: $(TOOLS) ## serve the documentation site at http://127.0.0.1:8000, built again after each change
+	@$(BIN)/mkdocs serve
+
 test: test-system $(TOOLS) ## run the tests that each change needs, with a report built on the CPU (8 minutes on 2 cores)
 	@$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow" $(TESTS)
 
@@ -69,7 +74,7 @@ test-cluster: $(TOOLS) ## run the tests of a cluster on a Slurm of two nodes, wh
 quick: $(TOOLS) ## run the unit tests that together take less than a minute
 	@$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(QUICK)
 
-check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell, size of src
+check: $(TOOLS) ## run every checker: ruff, mypy, import-linter, snakefmt, snakemake --lint, codespell, mkdocs, size of src
 	@$(MAKE) --no-print-directory --keep-going $(CHECKS)
 
 check-ruff:
@@ -87,6 +92,9 @@ check-workflow:
 	$(BIN)/snakemake --lint
 check-spelling:
 	$(BIN)/codespell
+# With --quiet it would count no warnings.
+check-docs: $(TOOLS)
+	$(BIN)/mkdocs build --strict
 check-size:
 	$(BIN)/python scripts/size.py
 

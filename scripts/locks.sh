@@ -33,5 +33,5 @@ upgrade=("$@") # expanded by ${...+...} above: to bash 3.2 of macOS, an empty ar
 compile base --group build --extra report pyproject.toml
 extra torch | compile torch --constraint locks/base.lock -
 # HolisticTraceAnalysis asks for a whole notebook server, of which the tests use nothing.
-extra dev | compile dev --constraint locks/base.lock --constraint locks/torch.lock \
+{ extra dev && extra docs; } | compile dev --constraint locks/base.lock --constraint locks/torch.lock \
     --override <(echo 'jupyterlab; python_version < "3"') -

@@ -10,3 +10,4 @@ from gpu_report.user_training.watching import step as step
 from gpu_report.user_training.watching import watch as watch
 
 __version__: str
+_MODULES: dict[str, str]

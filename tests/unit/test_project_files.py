@@ -88,7 +88,8 @@ def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lock", "extra"), [("base", "report"), ("torch", "torch"), ("dev", "dev")]
+    ("lock", "extra"),
+    [("base", "report"), ("torch", "torch"), ("dev", "dev"), ("dev", "docs")],
 )
 def test_a_lock_pins_every_dependency_within_its_bounds(lock: str, extra: str | None) -> None:
     pinned = pins(PROJECT / "locks" / f"{lock}.lock")

@@ -14,6 +14,7 @@ from rich.text import Text
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.number_format import duration, ratio
 from gpu_report.printing.terminal import new_console, say
+from gpu_report.storage.columns import Table
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
     CATEGORY,
@@ -125,14 +126,10 @@ def _show_changes(
             )
 
 
-def columns(arguments: Namespace) -> None:
-    """Print every column of a table with unit and meaning, or every table with its columns.
-
-    Raises:
-        GpuReportError: there is no such table.
+def every_table() -> dict[str, Table]:
+    """Every table by name, a trace's first; a table of the study that shares its name with one of a
+    trace is `study.<name>`.
     """
-    # By name, a trace's first; a table of the study that shares its name with one of a trace is
-    # `study.<name>`.
     from gpu_report.answers.finding import FINDINGS
     from gpu_report.tables import STUDY_TABLES
     from gpu_report.tables.experiments import EXPERIMENT
@@ -140,27 +137,32 @@ def columns(arguments: Namespace) -> None:
     from gpu_report.tables.verdicts import VERDICTS
 
     of_traces = {table.name: table for table in (*TRACE_TABLES, TRACE_CHANGES)}
-    of_study = {
+    return of_traces | {
         f"study.{table.name}" if table.name in of_traces else table.name: table
         for table in (*STUDY_TABLES, EXPERIMENT, COMPARISON, VERDICTS, FINDINGS)
     }
-    tables = {**of_traces, **of_study}
+
+
+def columns(arguments: Namespace) -> None:
+    """Print every column of a table with unit and meaning, or every table with its columns.
+
+    Raises:
+        GpuReportError: there is no such table.
+    """
+    tables = every_table()
     if arguments.table and arguments.table not in tables:
         raise GpuReportError(
             f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}"
         )
     console = new_console()
     for name in [arguments.table] if arguments.table else tables:
-        table = tables[name]
-        console.print(Text(name, style="bold"))
-        console.print(Text(table.meaning))
+        console.print(Text(name, style="bold"), Text(tables[name].meaning), sep="\n")
         described = TextTable(
             "column", "unit", "meaning", box=None, pad_edge=False, padding=(0, 2, 0, 0)
         )
-        for column in table.columns:
+        for column in tables[name].columns:
             described.add_row(column.name, column.unit, Text(column.meaning))
-        console.print(described)
-        console.print()
+        console.print(described, "")
 
 
 def _write(texts: Mapping[Path, str], folder: Path, console: Console) -> None:
