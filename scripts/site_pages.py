@@ -20,6 +20,7 @@ from mkdocs.structure.pages import Page
 
 from gpu_report import _MODULES, cli
 from gpu_report.commands.traces import every_table
+from gpu_report.tables.marks import MEANINGS
 
 Schema = Mapping[str, Any]
 
@@ -58,6 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "commands": commands_page(),
         "tables": tables_page(),
         "keys": keys_page(),
+        "flags": flags_page(),
     }.items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
@@ -146,6 +148,18 @@ def tables_page() -> str:
             grid(("column", "type", "unit", "meaning"), rows),
         ]
     return "\n\n".join(lines)
+
+
+def flags_page() -> str:
+    """What each quality flag says of a configuration."""
+    rows = [(flag, cell(meaning)) for flag, meaning in MEANINGS.items()]
+    return "\n\n".join(
+        [
+            "# Quality flags",
+            "[The report](../report.md#how-to-read-it) says what they change.",
+            grid(("flag", "meaning"), rows),
+        ]
+    )
 
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def thesis(measured: str = "measured") -> str:
-    """A document with the lines that docs/document.md says to put into it."""
+    """A document with the lines that docs/report.md says to put into it."""
     return "\n".join(
         [
             r"\documentclass{article}",
