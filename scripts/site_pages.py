@@ -33,6 +33,8 @@ DOCUMENTS: Final = {
 }
 """What the site has besides docs/, by its path in the repository."""
 DOWNLOADS: Final = ("notebooks/*.py", "results/published/*")
+FOUND_LAST: Final = ("benchmarks.md", "changelog.md", "contributing.md")
+"""Long pages about the project itself, which a search lists after those for its users."""
 ALSO_CALLED: Final = (
     "gpu_report.callbacks.lightning_callback",
     "gpu_report.callbacks.hugging_face_callback",
@@ -68,6 +70,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put in the sections of the README, and let links lead to pages of the site."""
     uri = page.file.src_uri
+    if uri in FOUND_LAST:
+        page.meta["search"] = {"boost": 0.01}
     source = next((name for name, made in DOCUMENTS.items() if made == uri), f"docs/{uri}")
     moved = with_links(markdown, source=source, page=uri)
     return FROM_README.sub(
