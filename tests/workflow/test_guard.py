@@ -1,5 +1,5 @@
-"""What docs/guard.md shows runs in a repository, and its two workflows keep a fork's code from what
-can write.
+"""What docs/guard.md shows runs in a repository, its action reports what guard found, and its two
+workflows keep a fork's code from what can write.
 """
 
 import json
@@ -24,6 +24,7 @@ MACHINE = "xeon-2c"
 VERDICTS = (0, 1, 2)
 """Statuses with a verdict; which one depends on what else the machine does."""
 OF_A_FUNCTION = "--loss model:loss"
+ACTION = DOCS.parent / ".github" / "actions" / "guard" / "action.yml"
 
 
 @pytest.fixture
@@ -114,6 +115,125 @@ def test_the_workflow_with_the_token_checks_nothing_out_and_runs_no_word_of_the_
     assert not any("${{" in step.get("run", "") for step in steps)
 
 
+def action() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(ACTION.read_text("utf-8"))
+    return found
+
+
+def step_of_action(name: str) -> dict[str, Any]:
+    (step,) = (each for each in action()["runs"]["steps"] if each.get("name") == name)
+    return dict(step)
+
+
+def run_step(
+    name: str, runner: Path, folder: Path, *, training: str = "model:build", verdict: str = "pass"
+) -> subprocess.CompletedProcess[str]:
+    """Run a step's script as a GitHub runner does, with its files and `bin` in this folder."""
+    given = {
+        "TRAINING": training,
+        "BEFORE": "HEAD",
+        "NO_VERDICT": verdict,
+        "RUNNER_TEMP": str(runner),
+        "GITHUB_OUTPUT": str(runner / "output"),
+        "GITHUB_STEP_SUMMARY": str(runner / "summary"),
+        "GITHUB_ACTION_PATH": str(ACTION.parent),
+    }
+    path = os.pathsep.join([str(runner / "bin"), str(Path(sys.executable).parent), os.defpath])
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step_of_action(name)["run"]],
+        cwd=folder,
+        env={**os.environ, **given, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def command(runner: Path, name: str, script: str) -> None:
+    file = runner / "bin" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+
+
+def test_the_workflow_and_the_script_name_what_the_action_takes() -> None:
+    (used,) = (step for step in steps_of("guard.yml") if "guard" in step["uses"])
+    measure = step_of_action("Measure")
+    names = re.findall(r"inputs\.([\w-]+)", " ".join(measure["env"].values()))
+
+    assert used["uses"] == f"./{ACTION.parent.relative_to(DOCS.parent)}"
+    assert set(used["with"]) <= set(names) == set(action()["inputs"])
+    assert set(measure["env"]) <= set(re.findall(r"\$(\w+)", measure["run"]))
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "expected"),
+    [
+        (0, "pass", 0),
+        (1, "pass", 1),
+        (2, "pass", 0),
+        (2, "fail", 2),
+        (3, "pass", 3),
+        (143, "pass", 143),
+    ],
+)
+def test_the_action_ends_with_guards_status_unless_no_verdict_passes(
+    status: int, verdict: str, expected: int, tmp_path: Path
+) -> None:
+    command(tmp_path, "gpu-report", f'for file; do :; done; echo found > "$file"; exit {status}')
+
+    ended = run_step("Measure", tmp_path, tmp_path, verdict=verdict)
+
+    assert ended.returncode == expected
+    assert (tmp_path / "output").read_text() == f"status={status}\n"
+    assert (tmp_path / "summary").read_text() == (tmp_path / "guard.md").read_text() == "found\n"
+
+
+def test_a_word_of_an_input_is_given_to_guard_and_not_to_the_shell(tmp_path: Path) -> None:
+    command(tmp_path, "gpu-report", """printf '%s\\n' "$@" > "$RUNNER_TEMP/words\"""")
+    training = "model:build\n  --batch  m:b $(touch a) ; touch b *\n"
+
+    ended = run_step("Measure", tmp_path, tmp_path, training=training)
+
+    words = (tmp_path / "words").read_text().splitlines()
+    assert ended.returncode == 0, ended.stderr
+    assert words[:-2] == ["guard", "--before", "HEAD", *training.split()]
+    assert not (tmp_path / "summary").exists()  # nothing was measured
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "output", "words"]
+
+
+@pytest.mark.parametrize("commands", [["python"], ["python", "gpu-report"]], ids=len)
+def test_the_action_installs_its_own_project_where_the_command_is_missing(
+    commands: list[str], tmp_path: Path
+) -> None:
+    for name in commands:
+        command(tmp_path, name, 'echo "$@" > asked')
+
+    subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step_of_action("Install gpu-report if missing")["run"]],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}/bin:{os.defpath}", "GITHUB_ACTION_PATH": str(ACTION.parent)},
+        check=True,
+    )
+
+    asked = tmp_path / "asked"
+    assert asked.exists() is ("gpu-report" not in commands)
+    if asked.exists():
+        *pip, project = asked.read_text().split()
+        assert pip == ["-m", "pip", "install"]
+        assert (Path(project) / "pyproject.toml").samefile(DOCS.parent / "pyproject.toml")
+
+
+@pytest.mark.slow
+def test_the_action_measures_two_versions_of_a_repository(repository: Path, tmp_path: Path) -> None:
+    training = "model:build_model --batch model:make_batch --loss model:loss --seconds 0.3"
+
+    ended = run_step("Measure", tmp_path, repository, training=training)
+
+    assert ended.returncode in VERDICTS, ended.stderr
+    assert "model:build_model" in (tmp_path / "summary").read_text("utf-8")
+
+
 GH = """#!{python}
 import json, os, sys
 with open("calls", "a") as calls:
@@ -191,10 +311,14 @@ def test_every_action_is_pinned_by_a_commit_and_names_its_version() -> None:
     files = [
         DOCS / "guard.yml",
         DOCS / "guard-comment.yml",
+        ACTION,
         *(DOCS.parent / ".github" / "workflows").glob("*.yml"),
     ]
     used = [
-        line for file in files for line in file.read_text("utf-8").splitlines() if "uses:" in line
+        line
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        if "uses:" in line and "uses: ./" not in line
     ]
 
     assert len(used) >= 8
