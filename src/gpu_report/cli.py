@@ -661,6 +661,20 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         "machines": _Command(
             "bundles:list_machines",
             "list the machines that a report can show",
+            [
+                _optional(
+                    "--html",
+                    "instead, HTML file that compares the published ones by model",
+                    type=Path,
+                    metavar="FILE",
+                ),
+                _optional(
+                    "--configfile",
+                    "for --html: the configuration with the prices (default: %(default)s)",
+                    type=Path,
+                    default=DEFAULT_CONFIGFILE,
+                ),
+            ],
         ),
         "numbers": _Command(
             "bundles:list_numbers",

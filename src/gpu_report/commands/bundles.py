@@ -131,10 +131,15 @@ def _results_to_cite(name: str) -> Path:
     raise BundleError(f"{problem}; {choices if known else 'measure with: snakemake --cores 4'}")
 
 
-def list_machines(_: Namespace) -> None:
+def list_machines(arguments: Namespace) -> None:
     """Print this machine and every published one: records, those of no clean commit, the newest,
-    and the hardware.
+    and the hardware; or write the page of the published ones.
     """
+    if arguments.html:
+        from gpu_report.commands.published import write_machines
+
+        write_machines(arguments)
+        return
     here = find_machine()
     table = Table(
         "machine",

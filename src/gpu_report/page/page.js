@@ -423,7 +423,7 @@ function openStep(variant) {
 
 const ofStep = ["advice", "operations", "kernels", "ranges", "modules", "shapes"].filter((name) => byId(`${name}-table`)).map((name) =>
   [`${name}-table`, drawTable(byId(`${name}-table`), data[name]), data[name]]);
-for (const name of ["configurations", "scaling", "links", "comparison"])
+for (const name of ["configurations", "scaling", "links", "comparison", "machines"])
   if (byId(`${name}-table`)) drawTable(byId(`${name}-table`), data[name], { tools: true, onName: name === "configurations" && openStep });
 if (byId("step")) {
   const select = byId("profiled");

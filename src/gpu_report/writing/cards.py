@@ -102,8 +102,9 @@ def chains(tables: Tables) -> list[Row]:
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `on_all` is the fastest on
     the most devices, which has the `all_settings` and whose row is `several`; `pair` has the rows
-    of the eager baseline and of the fastest. A model without an eager baseline has its fastest on
-    the fewest devices alone, custom training loops have no row.
+    of the eager baseline and of the fastest, `on_cpu` those of the CPU and its fastest. A model
+    without an eager baseline has its fastest on the fewest devices alone, custom training loops
+    have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -152,6 +153,7 @@ def chains(tables: Tables) -> list[Row]:
                 else "only eager" * is_eager,
                 "pair": (eager, fastest),
                 "several": on_all,
+                "on_cpu": (cpu, fastest_cpu),
                 **_rates("cpu", cpu),
                 "gpu_over_cpu": _factor(tables, eager, cpu),
                 **_rates("eager", eager if is_eager else None),
