@@ -11,7 +11,7 @@ ENVIRONMENT := .venv/stamps/package
 TOOLS := $(ENVIRONMENT) .venv/stamps/dev
 # Unit tests in under a minute on two cores.
 QUICK := tests/unit/tables \
-	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue cli coverage guarding hostile_records \
+	$(filter-out $(addprefix %/test_,$(addsuffix .py,catalogue check_machines cli coverage guarding hostile_records \
 	machine project_files run_command scripts terminal trace_command)),$(wildcard tests/unit/test_*.py \
 	$(addsuffix /test_*.py,$(addprefix tests/unit/,commands printing records storage study)) tests/unit/bundles/test_shown_machines.py))
 CHECKED := src tests scripts $(wildcard benchmarks notebooks)
@@ -36,7 +36,7 @@ CHECKS := check-ruff check-format check-types check-layers check-snakefmt check-
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is missing is found before anything is installed
-.PHONY: help report html docs test test-all golden test-cluster quick check fix bench readme lock clean $(CHECKS) tex test-system another-python
+.PHONY: help report html docs test test-all golden test-cluster quick check fix bench readme machines lock clean $(CHECKS) tex test-system another-python
 
 help: ## list what can be asked for
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,10 @@ bench: $(ENVIRONMENT) ## time the tool itself
 
 readme: $(ENVIRONMENT) ## write README.md's table of numbers from the published bundle
 	@$(BIN)/python scripts/headline_table.py
+
+machines: $(TOOLS) ## write report/machines.html from the published bundles, and recompute its numbers from their records
+	@$(BIN)/gpu-report machines --html report/machines.html
+	@$(BIN)/python scripts/check_machines.py report/machines.html
 
 lock: $(TOOLS) ## write locks/ from pyproject.toml (UPGRADE=--upgrade takes the newest of all)
 	@scripts/locks.sh $(UPGRADE)
