@@ -11,11 +11,14 @@ from gpu_report import __version__
 from gpu_report.cli import main
 
 
-def test_a_new_study_is_planned_in_its_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--directory", "elsewhere"]])
+def test_a_new_study_is_planned_there_and_for_another_folder(
+    options: list[str], tmp_path: Path
+) -> None:
     assert main(["new-study", str(tmp_path / "mine")]) == 0
 
     planned = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "2"],
+        [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "2", *options],
         cwd=tmp_path / "mine",
         capture_output=True,
         text=True,
