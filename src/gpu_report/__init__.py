@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Final
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES: Final = {
     "Profile": "profile",
