@@ -30,6 +30,7 @@ DOCUMENTS: Final = {
     "CHANGELOG.md": "changelog.md",
     "config/README.md": "configuration.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
 }
 """What the site has besides docs/, by its path in the repository."""
 DOWNLOADS: Final = ("notebooks/*.py", "results/published/*")
