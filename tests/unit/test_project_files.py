@@ -76,6 +76,20 @@ def test_the_conda_environment_asks_for_what_the_package_asks_for() -> None:
     assert bounds == {name: requirement.specifier for name, requirement in wanted.items()}
 
 
+def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
+    recipe = yaml.safe_load(read("recipe/recipe.yaml"))
+    rows = [row for part in ("run", "run_constraints") for row in recipe["requirements"][part]]
+    conda = [Requirement(row) for row in rows if not row.startswith("python >=")]
+    bounds = {CONDA_NAMES.get(row.name, row.name): row.specifier for row in conda}
+
+    wanted = {name: each.specifier for name, each in requirements("report", "torch").items()}
+
+    tectonic = bounds.pop("tectonic")
+    assert bounds == wanted
+    assert f"tectonic{tectonic}" in yaml.safe_load(read("environment.yml"))["dependencies"]
+    assert f">={recipe['context']['python_min']}" == pyproject()["project"]["requires-python"]
+
+
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
 def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
     text = lock.read_text("utf-8")
@@ -112,9 +126,13 @@ def test_a_package_in_two_locks_has_one_version() -> None:
 
 def test_the_version_is_the_same_everywhere() -> None:
     version = pyproject()["project"]["version"]
+    style = read("src/gpu_report/writing/templates/gpu_report.sty")
 
     assert gpu_report.__version__ == version
     assert yaml.safe_load(read("CITATION.cff"))["version"] == version
+    assert yaml.safe_load(read("recipe/recipe.yaml"))["context"]["version"] == version
+    assert re.findall(r"\\ProvidesPackage.*\[\S+ v(\S+)", style) == [version]
+    assert re.findall(r"^## \[(.+?)\]", read("CHANGELOG.md"), re.MULTILINE)[0] == version
 
 
 def test_the_citation_file_and_the_package_name_the_same_software() -> None:
@@ -147,6 +165,14 @@ def test_a_commit_and_ci_run_what_a_person_runs() -> None:
     assert ".ci/run" in [step.get("run") for step in steps]
     assert "make test-all" in [step.get("run") for step in nightly]
     assert re.findall(r"^make (\w+)", read(".ci/run"), re.MULTILINE) == ["check", "test"]
+
+
+def test_the_workflows_pin_every_action_by_its_commit() -> None:
+    workflows = "\n".join(file.read_text("utf-8") for file in PROJECT.glob(".github/**/*.yml"))
+    actions = re.findall(r"uses: ([^\s.]\S+)", workflows)
+
+    assert actions
+    assert all(re.search(r"@[0-9a-f]{40}$", action) for action in actions)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +279,8 @@ def anchors(markdown: str) -> set[str]:
 DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
     "config/README.md",
     *(f"docs/{path.name}" for path in PROJECT.glob("docs/*.md")),
 ]
