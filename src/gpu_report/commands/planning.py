@@ -199,6 +199,8 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
     unknown = {_model(variant): variant for variant in variants if _model(variant) not in known}
     importing_s = 0.0
     if unknown:
+        for note in results.study.foreign_code:
+            say(note, to_stderr=True)
         say("each model trains for a few steps to estimate the time")
         with machine_to_itself():
             # The first process of all imports PyTorch for those after it.

@@ -62,6 +62,22 @@ def test_a_plan_says_how_long_it_takes_and_refuses_a_budget_for_fewer_than_three
     assert len(refused.splitlines()) == 1
 
 
+def test_a_plan_says_whose_code_its_estimate_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(write_small_study(tmp_path))
+    config = yaml.safe_load(path.read_text("utf-8"))
+    config["workloads"] = {"mine": {"class": "json.decoder:JSONDecoder"}}
+    row = {"workload": "mine", "device": "cpu", "batch_size": [8, 16], "epochs": 2}
+    config["experiments"]["batch_size"] |= {"baseline": 8, "grid": [row]}
+    path.write_text(yaml.safe_dump(config), "utf-8")
+
+    assert main(["plan", "--configfile", str(path)]) == 0
+
+    assert "workloads.mine runs the code of json.decoder:JSONDecoder" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("cluster")
 def test_jobs_on_several_nodes_are_told_apart_and_their_hours_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
