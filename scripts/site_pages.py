@@ -33,7 +33,11 @@ DOCUMENTS: Final = {
     "SECURITY.md": "security.md",
 }
 """What the site has besides docs/, by its path in the repository."""
-DOWNLOADS: Final = ("notebooks/*.py", "results/published/*")
+DOWNLOADS: Final = (
+    "notebooks/*.py",
+    "results/published/*",
+    "src/gpu_report/writing/templates/sections/batch_size.tex.j2",
+)
 FOUND_LAST: Final = ("benchmarks.md", "changelog.md", "contributing.md")
 """Long pages about the project itself, which a search lists after those for its users."""
 ALSO_CALLED: Final = (
