@@ -57,6 +57,12 @@ if workflow.is_main_process:
     for note in SHOWN.notes:
         say(note, to_stderr=True)
 
+# A study's own workloads are beside its Snakefile, also where `--directory` names another folder.
+if workflow.basedir != os.getcwd():
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(workflow.basedir), os.environ.get("PYTHONPATH")])
+    )
+
 # Every machine by the folder of its results: the report is about the first, the others are compared
 # with it.
 MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
