@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
+from gpu_report.study.catalogue import ALIASES, BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.single import BuiltInOptions
 
 _ARGUMENT: Final = re.compile(r"(?<![\w.(])(\w+)(?:=(?=[\s,;]|$)|(?=(?:, \w+)*: ))")
@@ -54,7 +54,7 @@ def profile_model(arguments: Namespace) -> None:
     is_own = ":" in arguments.model
     if is_own and not arguments.batch:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
-    if not is_own and arguments.model not in BUILT_IN_WORKLOADS:
+    if not is_own and arguments.model not in {*BUILT_IN_WORKLOADS, *ALIASES}:
         raise ProfileError(
             f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours "
             "that builds the model, for instance train:build_model, or one of "

@@ -144,6 +144,7 @@ BUILT_IN_WORKLOADS: Final[Mapping[str, BuiltInWorkload]] = {
         class_path="gpu_report.workloads.transformer:TransformerClassification",
         title="transformer encoder",
         sizes=("default", "bertlarge"),
+        datasets=_PICTURES,
         useless_options=("channelslast",),
         has_attention=True,
     ),
@@ -189,6 +190,9 @@ WITH_PLAIN_STEPS: Final = tuple(
     name for name, ours in BUILT_IN_WORKLOADS.items() if ours.has_plain_steps
 )
 """Those that can be profiled or searched by their names."""
+
+ALIASES: Final[Mapping[str, tuple[str, str]]] = {"simple_cnn": ("cnn", "medium")}
+"""Other names by which one can be profiled or searched: the workload, and its size unless given."""
 
 
 def image_folder(settings: Mapping[str, Any]) -> PurePosixPath:

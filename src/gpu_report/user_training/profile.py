@@ -165,7 +165,7 @@ def profile(
 
     Args:
         model: Any torch.nn.Module that is built. It is trained in training mode. Or a name: unet,
-            lstm, cnn, transformer, resnet18 or resnet50.
+            lstm, cnn (also simple_cnn, its medium size), transformer, gpt2, resnet18 or resnet50.
         batch: What each step trains on, with samples along the first axis of its tensors: a tensor,
             a tuple, a list or a mapping, nested as you like. With `loss` a pair (inputs, target),
             or a mapping. Inputs that are a tuple or a list are passed one by one, those of a
@@ -182,8 +182,9 @@ def profile(
         samples: Of a step, or a function of the batch that returns them. Unless given, the length
             that all tensors of the batch have along their first axis; where they differ, or the
             batch is an object of its own kind, steps per second are reported.
-        dataset: For a name: `synthetic`, the default, or for pictures `cifar10`, which is read from
-            results/data/cifar10 and downloaded there if it is missing.
+        dataset: For a name: `synthetic`, the default, or for cnn, resnet18, resnet50 and
+            transformer `cifar10`, which is read from results/data/cifar10 and downloaded there if
+            it is missing. The transformer then trains on patches of pictures instead of texts.
         batch_size: For a name, which needs it: samples of a step.
         size: For a name: one of its sizes.
         precision: For a name: fp32, the default, tf32, fp16 or bf16.

@@ -44,7 +44,7 @@ from gpu_report.measure.timing import synchronize
 from gpu_report.measure.training import is_enough, time_steps, warm_up
 from gpu_report.measure.world import ALONE
 from gpu_report.records.record import Load, MemoryKind, is_as_timed
-from gpu_report.study.catalogue import BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
+from gpu_report.study.catalogue import ALIASES, BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import BuiltInOptions, single_study
@@ -293,7 +293,7 @@ def require_built_in(name: str) -> None:
     Raises:
         ConfigError: there is none of it.
     """
-    if name in WITH_PLAIN_STEPS:
+    if name in WITH_PLAIN_STEPS or name in ALIASES:
         return
     why = (
         "trains on files or by loops of its own: measure it with gpu-report run"
@@ -317,7 +317,13 @@ def _measurement(
         raise ProfileError(
             f"batch_size: none was given; expected the samples of a step of {name}, for instance 64"
         )
-    given = {**vars(options), "device": None if device == "auto" else device, **row}
+    name, size = ALIASES.get(name, (name, None))
+    given = {
+        **vars(options),
+        "size": options.size or size,
+        "device": None if device == "auto" else device,
+        **row,
+    }
     dataset = given.pop("dataset")
     found = torch.accelerator.current_accelerator(check_available=True)
     accelerators = range(torch.accelerator.device_count()) if found else ()

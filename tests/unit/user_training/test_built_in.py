@@ -13,6 +13,7 @@ from gpu_report import profile
 from gpu_report.errors import GpuReportError
 from gpu_report.measure.training import build_training, train_epoch
 from gpu_report.records import record
+from gpu_report.study.options import Optimization
 from gpu_report.study.single import single_study
 from gpu_report.user_training import run
 from gpu_report.user_training.workload import Loading, TrainingStep
@@ -59,6 +60,22 @@ def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(
     assert 2 < found.measured.steps <= 32  # of an epoch of 2048 samples
     assert torch.equal(torch.get_rng_state(), numbers)
     assert (torch.get_num_threads(), torch.backends.cudnn.benchmark) == (threads, autotunes)
+
+
+@pytest.mark.parametrize(("size", "parameters"), [(None, 406_674), ("small", 31_258)])
+def test_simple_cnn_is_the_image_cnn_of_medium_size_unless_another_is_given(
+    size: str | None, parameters: int
+) -> None:
+    step = run.built_in_step(
+        "simple_cnn",
+        samples=8,
+        size=size,
+        precision="fp32",
+        device="cpu",
+        optimization=Optimization(),
+    )
+
+    assert sum(each.numel() for each in step.training.model.parameters()) == parameters
 
 
 def test_too_few_steps_in_an_epoch_are_insufficient_data_and_say_what_to_do() -> None:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from torchvision.datasets import CIFAR10
 
 from gpu_report.workloads.cnn import CNNClassification
 from gpu_report.workloads.protocol import WorkloadError
-from tests.unit.workloads.training import all_of
+from gpu_report.workloads.transformer import PatchEmbedding, TransformerClassification
+from tests.unit.workloads.training import all_of, losses_of_training
 
 
 @pytest.fixture
@@ -52,6 +54,28 @@ def test_cifar10_gives_the_first_samples_standardised(small_cifar10: Path) -> No
     assert -2.1 < pictures.min() < 0 < pictures.max() < 2.2
     assert labels.tolist() == [0, 1, 2, 3]
     assert workload.chance() == 3 / 8
+
+
+def test_the_transformer_learns_from_cifar10_by_patches(small_cifar10: Path) -> None:
+    workload = TransformerClassification(
+        size="default", seed=0, data="cifar10", data_folder=str(small_cifar10), train_samples=8
+    )
+    pictures, _ = all_of(workload.train_data())
+
+    losses = losses_of_training(workload, steps=6)
+
+    assert pictures.shape == (8, 3, 32, 32)
+    assert losses[-1] < losses[0]
+
+
+def test_a_patch_of_a_picture_is_one_place_of_the_sequence() -> None:
+    embedding, pictures = PatchEmbedding(width=2), torch.zeros(1, 3, 32, 32)
+    changed = pictures.clone()
+    changed[:, :, :4, 4:8] = 1  # the second patch of the first row
+
+    differ = (embedding(changed) != embedding(pictures)).any(dim=2)
+
+    assert differ.nonzero().tolist() == [[0, 1]]
 
 
 def test_missing_cifar10_is_said_in_one_line_with_the_way_out(

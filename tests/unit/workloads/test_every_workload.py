@@ -21,6 +21,7 @@ PARAMETERS = [
     (UNetSegmentation(size="32px", **FEW), 31_037_763),
     (LSTMClassification(size="default", **FEW), 2_381_827),
     (TransformerClassification(size="default", **FEW), 3_202_307),
+    (TransformerClassification(size="default", data="cifar10", **FEW), 3_191_050),
     (ResNet18Classification(size="default", **FEW), 11_173_962),
     (ResNet50Classification(size="default", **FEW), 23_520_842),
     (ResNet50Classification(size="224px", **FEW), 23_528_522),
