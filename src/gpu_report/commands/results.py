@@ -10,7 +10,13 @@ from pathlib import Path
 from gpu_report.answers.finding import write_findings
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.records.calibration import CALIBRATION_FILE
-from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, Record, read_points
+from gpu_report.records.record import (
+    RECORD_FILE,
+    RICH_TRACE_FOLDER,
+    TRACE_FOLDER,
+    Record,
+    read_points,
+)
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
@@ -115,11 +121,12 @@ def write_tensorboard_logs(arguments: Namespace) -> None:
 
     results = ResultsFolder.of(arguments.study)
     records = results.read_records()
-    traces = {
-        record.variant: results.record_file(record.variant).parent
-        / "trace"
-        / record.profile.trace_file
-        for record in records
-        if record.profile is not None
-    }
+    traces: dict[str, dict[str, Path]] = {}
+    for record in records:
+        if record.profile is not None:
+            run = results.record_file(record.variant).parent
+            light, rich = record.profile.trace_file, record.profile.rich_trace_file
+            traces[record.variant] = {light: run / TRACE_FOLDER / light} | (
+                {f"rich_{rich}": run / RICH_TRACE_FOLDER / rich} if rich else {}
+            )
     write_logs(records, traces, arguments.logs)

@@ -2,7 +2,7 @@
 without torch.
 
 records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, whether it
-succeeded) and the trace
+succeeded), the light trace, and the rich one, from which torch-tb-profiler shows memory and modules
 
 A run holds means over the variant's processes, so that each variant is one curve. Its clock is
 training time: events lie where the epochs put them, building and evaluating left out, and
@@ -39,10 +39,10 @@ _WHOLE_EPOCHS: Final = "whole epochs"
 
 
 def write_tensorboard_logs(
-    records: Sequence[Record], trace_files: Mapping[str, Path], folder: Path
+    records: Sequence[Record], trace_files: Mapping[str, Mapping[str, Path]], folder: Path
 ) -> None:
-    """Replace the folder by one that holds these records, and the trace of each variant that has
-    one.
+    """Replace the folder by one that holds these records, and the traces of each variant that has
+    any, by the names that they get there.
 
     The traces are hard links where the file system allows them. A variant that was not measured to
     the end has its status and hyperparameters and no scalars.
@@ -59,9 +59,8 @@ def write_tensorboard_logs(
                 writer = RecordWriter(file)
                 for event in _events(record, records):
                     writer.write(event.SerializeToString(deterministic=True))
-            trace_file = trace_files.get(record.variant)
-            if trace_file is not None:
-                target = of_variant / trace_file.name
+            for name, trace_file in trace_files.get(record.variant, {}).items():
+                target = of_variant / name
                 try:
                     os.link(trace_file, target)
                 except OSError:

@@ -11,7 +11,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata
 
-from gpu_report.commands.tensorboard_logs import write_tensorboard_logs
+from gpu_report.commands.tensorboard_logs import EVENT_FILE, write_tensorboard_logs
 from gpu_report.errors import FileWriteError
 from gpu_report.glossary import PER_PROCESS
 from gpu_report.tables.processes import process_values
@@ -34,7 +34,9 @@ RECORDS = [
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results") / "tensorboard"
-    write_tensorboard_logs(RECORDS, {CUDA: TRACE}, folder)
+    write_tensorboard_logs(
+        RECORDS, {CUDA: {TRACE.name: TRACE, f"rich_{TRACE.name}": TRACE}}, folder
+    )
     return folder
 
 
@@ -48,6 +50,14 @@ def scalars(folder: Path, tag: str) -> list[float]:
 
 def test_every_variant_is_a_run(logs: Path) -> None:
     assert sorted(path.name for path in logs.iterdir()) == sorted([CPU, CUDA, FAILED])
+
+
+def test_a_variant_has_its_traces_by_the_names_that_they_get(logs: Path) -> None:
+    traces = [path for path in (logs / CUDA).iterdir() if path.suffix == ".gz"]
+
+    assert names_in(logs / CPU) == [EVENT_FILE]
+    assert {path.name for path in traces} == {TRACE.name, f"rich_{TRACE.name}"}
+    assert {path.read_bytes() for path in traces} == {TRACE.read_bytes()}
 
 
 def test_losses_are_read_back_per_step_as_means_over_processes(logs: Path) -> None:
@@ -103,14 +113,18 @@ def test_a_variant_that_failed_is_shown_as_such_and_without_scalars(logs: Path) 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_tensorboard_logs(RECORDS, {CUDA: TRACE}, tmp_path / name)
+        write_tensorboard_logs(
+            RECORDS, {CUDA: {TRACE.name: TRACE, f"rich_{TRACE.name}": TRACE}}, tmp_path / name
+        )
 
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
 def test_what_was_there_before_is_replaced_whole(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    write_tensorboard_logs(RECORDS, {CUDA: TRACE}, folder)
+    write_tensorboard_logs(
+        RECORDS, {CUDA: {TRACE.name: TRACE, f"rich_{TRACE.name}": TRACE}}, folder
+    )
 
     write_tensorboard_logs([RECORDS[0]], {}, folder)
 
@@ -125,7 +139,9 @@ def test_what_was_there_before_stays_where_a_trace_is_missing(tmp_path: Path) ->
     before = digests(folder)
 
     with pytest.raises(FileWriteError, match=r"absent\.json\.gz"):
-        write_tensorboard_logs([RECORDS[0]], {CPU: tmp_path / "absent.json.gz"}, folder)
+        write_tensorboard_logs(
+            [RECORDS[0]], {CPU: {"rank0.pt.trace.json.gz": tmp_path / "absent.json.gz"}}, folder
+        )
 
     assert digests(folder) == before
     assert names_in(tmp_path) == [".logs.content", "logs"]
