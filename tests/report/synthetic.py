@@ -20,7 +20,7 @@ from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
 from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.layout import (
-    LISTED_SOURCE,
+    LISTED_SOURCES,
     WRITTEN_BY_HAND,
     experiment_layout,
     report_layout,
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PROJECT: Final = Path(__file__).parents[2]
-SOURCE: Final = SourceFile(
-    name=f"src/gpu_report/{LISTED_SOURCE}",
-    text=(PROJECT / "src" / "gpu_report" / LISTED_SOURCE).read_text("utf-8"),
-)
+CODE: Final = {
+    Path(file).stem: SourceFile(
+        name=f"src/gpu_report/{file}", text=(PROJECT / "src/gpu_report" / file).read_text("utf-8")
+    )
+    for file in LISTED_SOURCES
+}
 DATED: Final = datetime(2026, 5, 4, 10, tzinfo=UTC)
 """When the synthetic reports are dated."""
 TWO_MACHINES: Final = "two machines"
@@ -94,7 +96,7 @@ def render_machines(
         comparison_findings=derive_comparison(comparison),
         comparison_figures=comparison_figures(comparison),
         templates=templates,
-        source=SOURCE,
+        code=CODE,
     )
 
 

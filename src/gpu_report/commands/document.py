@@ -32,7 +32,7 @@ from gpu_report.writing.latex import compile_report as compile_folder
 from gpu_report.writing.latex import newest_measurement
 from gpu_report.writing.layout import (
     FLOATS_FOLDER,
-    LISTED_SOURCE,
+    LISTED_SOURCES,
     WRITTEN_BY_HAND,
     experiment_layout,
     figures_of,
@@ -83,7 +83,7 @@ def write_sections(arguments: Namespace) -> None:
     comparison, comparison_findings = _read_with_findings(COMPARISON, arguments.comparison)
     machine = results_of(results)
 
-    listed = resources.files("gpu_report").joinpath(LISTED_SOURCE).read_text("utf-8")
+    package = resources.files("gpu_report")
     files = render_report(
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
@@ -97,7 +97,12 @@ def write_sections(arguments: Namespace) -> None:
         study_figures=() if alone else network_figures(machine.records),
         rebuilt_by=arguments.rebuilt_by,
         templates=REPORT,
-        source=SourceFile(name=f"src/gpu_report/{LISTED_SOURCE}", text=listed),
+        code={
+            Path(file).stem: SourceFile(
+                name=f"src/gpu_report/{file}", text=package.joinpath(file).read_text("utf-8")
+            )
+            for file in LISTED_SOURCES
+        },
     )
     by_hand = {name: (TEMPLATES / name).read_text("utf-8") for name in WRITTEN_BY_HAND}
     # Tables and figures that the study no longer has must not stay.

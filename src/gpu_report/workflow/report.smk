@@ -3,7 +3,7 @@
 import os
 
 from gpu_report.writing.layout import (
-    LISTED_SOURCE,
+    LISTED_SOURCES,
     WRITTEN_BY_HAND,
     experiment_layout,
     report_layout,
@@ -106,7 +106,7 @@ rule write_sections:
         templates=TEMPLATES,
         code=[
             *sources("writing", "figures", "answers", "words", "tables", "traces"),
-            PACKAGE / LISTED_SOURCE,
+            *(PACKAGE / source for source in LISTED_SOURCES),
         ],
     output:
         WRITTEN,
@@ -171,7 +171,7 @@ rule compile_report:
         templates=TEMPLATES,
         code=[
             *sources("writing", "figures", "answers", "words", "tables", "traces", "bundles"),
-            PACKAGE / LISTED_SOURCE,
+            *(PACKAGE / source for source in LISTED_SOURCES),
         ],
     output:
         "report/gpu_report.pdf",

@@ -15,8 +15,8 @@ WRITTEN_BY_HAND: Final = ("gpu_report.sty", "references.bib")
 """Copied into the document's folder as they are."""
 FLOATS_FOLDER: Final = "floats"
 """Has each table and figure in a file of its own: `tab/<name>.tex`, `fig/<name>.tex`."""
-LISTED_SOURCE: Final = "measure/training.py"
-"""The file that the implementation section lists, inside the package."""
+LISTED_SOURCES: Final = ("measure/training.py", "measure/profiling.py")
+"""The files of which the implementation section lists functions, inside the package."""
 
 _OPENING: Final = ("summary", "limit_cards", "machine", "workloads")
 _CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations")

@@ -79,12 +79,15 @@ def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLi
     as in the file.
 
     Raises:
-        ReportError: the file has no such function at its top level.
+        ReportError: the file has no such function, whether at its top level or as `Class.method`.
     """
+    top = ast.parse(source.text).body
+    methods = [(f"{each.name}.", each.body) for each in top if isinstance(each, ast.ClassDef)]
     places = {
-        node.name: node
-        for node in ast.parse(source.text).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        f"{within}{node.name}": node
+        for within, body in [("", top), *methods]
+        for node in body
+        if isinstance(node, ast.FunctionDef)
     }
     missing = [name for name in functions if name not in places]
     if missing:
@@ -131,7 +134,7 @@ def render_report(
     study_figures: "Sequence[FigureSpec]" = (),
     rebuilt_by: str = "",
     templates: Path,
-    source: SourceFile,
+    code: Mapping[str, SourceFile],
 ) -> dict[str, str]:
     """The text of every file of the report, by its path inside the report's folder.
 
@@ -149,11 +152,12 @@ def render_report(
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         rebuilt_by: The command that makes the report again; without one the report names none.
         templates: The folder of a study's own templates, which take the place of the package's.
-        source: The file of the training loop, which the implementation section lists.
+        code: The files of which the implementation section lists functions, by their names without
+            folder and suffix.
 
     Raises:
         ReportError: a template is missing or cannot be filled in.
-        ReportError: the training loop's file lacks a function that a template lists.
+        ReportError: a file lacks a function that a template lists.
     """
     if not machine.records:
         raise ReportError(
@@ -196,8 +200,8 @@ def render_report(
             machine.records, title=title, bundle=machine.bundle
         ).splitlines(),
         "short_kernel": SHORT_KERNEL.plain(),
-        "source_file": source.name,
-        "listed": partial(excerpt, source),
+        "code": code,
+        "listed": excerpt,
     }
     page = Templates(templates)
     page.environment.globals.update(

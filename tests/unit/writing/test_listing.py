@@ -16,6 +16,10 @@ def train(data):
 
 
 def step(batch, name): ...
+
+
+class Recorder:
+    def step(self): ...
 ''',
 )
 
@@ -29,6 +33,12 @@ def test_a_function_is_listed_whole_with_the_numbers_of_the_file() -> None:
 
 def test_functions_come_in_the_order_asked_for() -> None:
     assert [lines[0].number for lines in excerpt(SOURCE, ["step", "train"])] == [11, 4]
+
+
+def test_a_method_is_listed_by_its_class_and_name() -> None:
+    (lines,) = excerpt(SOURCE, ["Recorder.step"])
+
+    assert [(line.number, line.indent) for line in lines] == [(15, 4)]
 
 
 def test_quotes_stay_straight() -> None:
