@@ -34,7 +34,7 @@ DOCUMENTS: Final = {
 }
 """What the site has besides docs/, by its path in the repository."""
 DOWNLOADS: Final = (
-    "notebooks/*.py",
+    "notebooks/*.ipynb",
     "results/published/*",
     "src/gpu_report/writing/templates/sections/batch_size.tex.j2",
 )

@@ -1,16 +1,70 @@
-"""What the notebooks work with: a machine's results out of a bundle, and rows with numbers as the
-report prints them.
+"""What the notebooks work with: the results of this machine, or of a bundle, and rows with numbers
+as the report prints them. What was not measured is shown as such.
+
+results of the last report, or a bundle -> MachineResults, as the report and the page get it
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
+from gpu_report.answers.summary import answer_word, answered
+from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
+from gpu_report.commands.document import results_of
 from gpu_report.commands.published import read_bundle as read_bundle
+from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.figures import labels
+from gpu_report.figures.declaration import FigureSpec
 from gpu_report.glossary import Metric
 from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.experiments import EXPERIMENT
+from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
+
+
+def read_results(
+    project: Path | str = "..", *, workload: str = "", otherwise: str
+) -> MachineResults:
+    """The results in a checkout that were tabulated last, as by `make report` or `make html`; or,
+    where there are none, those of a published machine.
+
+    Args:
+        project: The checkout; the folder above by default, which is right for its notebooks.
+        workload: Only results in which this workload was trained; any unless given.
+        otherwise: The id of the published machine, for instance `h100-80gb-x1-xeon-16c`.
+
+    Raises:
+        GpuReportError: a study is being measured, so that its tables are not whole.
+    """
+    tabulated = Path(project).glob("results/machines/*/findings.json")
+    for file in sorted(tabulated, key=lambda file: file.stat().st_mtime, reverse=True):
+        machine = results_of(ResultsFolder.of(file.with_name("study.json")))
+        if not workload or any(each.as_variant().workload == workload for each in machine.records):
+            return machine
+    published = Path(project, PUBLISHED)
+    return read_bundle(published / f"{otherwise}{BUNDLE_SUFFIX}", study=published / "study.yaml")
+
+
+def rows_of_workload(machine: MachineResults, experiment: str, workload: str) -> pd.DataFrame:
+    """The rows of an experiment that are of one workload; none where it was not measured."""
+    rows = machine.tables.experiments.get(experiment, EXPERIMENT.from_rows([]))
+    return rows[rows["workload"] == workload]
+
+
+def figure(machine: MachineResults, name: str) -> FigureSpec | str:
+    """A figure of the report, which Jupyter draws, or a sentence that there is none."""
+    figures = {each.name: each for each in machine.figures}
+    return figures.get(name, f"{name}: not measured on {machine.name}")
+
+
+def answers(machine: MachineResults, experiment: str) -> str:
+    """Each question about an experiment that was answered, with the answer and its reason."""
+    found = [
+        f"{each.question}\n  {answer_word(each)}\n  {each.statement}"
+        for each in answered(machine.findings, experiment, [])
+    ]
+    return "\n\n".join(found) or f"{experiment}: no answers on {machine.name}"
 
 
 def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFrame:
@@ -18,16 +72,19 @@ def readable(table: pd.DataFrame, columns: Sequence[str | Metric]) -> pd.DataFra
     report prints them.
 
     Args:
-        table: The rows to show; at least one.
+        table: The rows to show; without any, one row says that nothing was measured.
         columns: Keys or columns of the glossary's metrics, such as `step_time`; of any other column
             of numbers what `gpu_report.writing.table.metric` makes of it.
 
     Raises:
         ReportError: the glossary has no such metric.
     """
+    metrics = [column if isinstance(column, Metric) else metric(column) for column in columns]
+    if table.empty:
+        headers = [column.header for column in metrics]
+        return pd.DataFrame("–", index=["not measured on this machine"], columns=headers)
     rows = rows_of(table)
     named = labels.full_names(labels.with_labels(labels.with_titles(table, table)))
-    metrics = [column if isinstance(column, Metric) else metric(column) for column in columns]
     shown = {
         column.header: [
             each.plain() if each.is_measured else "–" for each in column.quantities(rows)

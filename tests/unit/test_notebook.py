@@ -1,12 +1,27 @@
 """What a notebook shows are the rows of the tables, with numbers as the report prints them."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.errors import BundleError, ReportError
+from gpu_report.figures.declaration import FigureSpec
 from gpu_report.glossary import METRICS
-from gpu_report.notebook import read_bundle, readable
+from gpu_report.notebook import (
+    answers,
+    figure,
+    read_bundle,
+    read_results,
+    readable,
+    rows_of_workload,
+    tabulate,
+)
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.table import metric
+from tests.factories import make_study
+from tests.machine_results import write_results
 from tests.report.synthetic import results_on
 
 
@@ -20,6 +35,39 @@ def test_numbers_are_written_as_in_the_report_and_a_dash_where_there_is_none() -
     assert {*shown.iloc[:, 1]} == {"–"}
     assert all(text.replace(",", "").isdigit() for text in shown["weights"])
     assert any("GPU" in name for name in shown.index)
+
+
+def test_the_results_that_were_tabulated_last_are_read(tmp_path: Path) -> None:
+    study = make_study(devices=("cpu",)).alone("batch_size")
+    for age, machine in enumerate(["xeon-4c", "xeon-2c"]):
+        folder = write_results(tmp_path / "results/machines", study, machine=machine)
+        tabulate(folder, ResolvedStudy.of(machine, study))
+        os.utime(folder / "findings.json", (age, age))
+
+    found = read_results(tmp_path, workload="cnn", otherwise="")
+
+    assert found.id == read_results(tmp_path, otherwise="").id == "xeon-2c"
+    assert not rows_of_workload(found, "batch_size", "cnn").empty
+    assert isinstance(figure(found, found.figures[0].name), FigureSpec)
+    with pytest.raises(BundleError, match=r"published/h100\.tar\.xz"):
+        read_results(tmp_path, workload="unet", otherwise="h100")
+
+
+def test_without_any_those_of_the_published_machine_are_read(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"cannot read bundle .*published/h100\.tar\.xz"):
+        read_results(tmp_path, otherwise="h100")
+
+
+def test_what_was_not_measured_is_said_in_its_place() -> None:
+    machine = results_on("cpu")
+
+    shown = readable(rows_of_workload(machine, "precision", "unet"), ["throughput", "speedup"])
+
+    assert shown.to_numpy().tolist() == [["–", "–"]]
+    assert "not measured" in shown.index[0]
+    assert "not measured" in str(figure(machine, "precision_speedup"))
+    assert "no answers" in answers(machine, "precision")
+    assert "no answers" not in answers(machine, "batch_size")
 
 
 def test_a_metric_or_a_bundle_that_is_not_there_is_named() -> None:

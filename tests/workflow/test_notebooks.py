@@ -1,66 +1,81 @@
 """The notebooks run from top to bottom, and their tables and figures are those of the report."""
 
-import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
-import jupytext
+import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from gpu_report.bundles.shown_machines import PUBLISHED
+from gpu_report.commands.results_folder import ResolvedStudy
+from gpu_report.commands.published import tabulate
+from tests.factories import make_study
+from tests.machine_results import write_results
+
 PROJECT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.py"))
+NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
 CELL_TIMEOUT_S = 150
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout in which nothing was measured."""
+    (tmp_path / PUBLISHED).parent.mkdir(parents=True)
+    (tmp_path / PUBLISHED).symlink_to(PROJECT / PUBLISHED)
+    (tmp_path / "notebooks").mkdir()
+    return tmp_path
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
-    notebook = jupytext.read(path)
+def test_a_notebook_runs_from_top_to_bottom(checkout: Path, path: Path) -> None:
+    outputs = outputs_of(path, checkout)
 
-    NotebookClient(
-        notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": str(path.parent)}}
-    ).execute()
-
-    outputs = [
-        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
-    ]
-    shown = [output.data for output in outputs if output.output_type == "execute_result"]
+    shown = [output.data for output in outputs if "data" in output]
     assert [output for output in outputs if output.get("name") == "stderr"] == []
-    if "read_bundle" in path.read_text("utf-8"):
-        assert sum("data:image/png" in each.get("text/html", "") for each in shown) >= 4
+    if "read_results" in path.read_text("utf-8"):
+        assert "not measured" not in str(outputs)
+        assert any("data:image/png" in each.get("text/html", "") for each in shown)
         assert any(re.search(r"\d× \(\d", each.get("text/plain", "")) for each in shown)
     else:
         assert outputs[0].text.startswith("limit ")
 
 
 @pytest.mark.slow
-def test_a_notebook_becomes_an_ipynb_file_as_the_documentation_says(tmp_path: Path) -> None:
-    command = next(
-        line
-        for line in (PROJECT / "docs/study.md").read_text("utf-8").splitlines()
-        if "jupytext --to" in line
-    )
-    shutil.copytree(
-        PROJECT / "notebooks",
-        tmp_path / "notebooks",
-        ignore=shutil.ignore_patterns("*.ipynb", ".*"),
-    )
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+@pytest.mark.parametrize("name", ["lstm", "unet", "your_results"])
+def test_a_notebook_shows_what_this_machine_measured(checkout: Path, name: str) -> None:
+    asked = make_study(devices=("cpu", "cuda"))
+    study = asked.restricted_to([variant.slug for variant in asked.variants])  # without searches
+    folder = write_results(checkout / "results/machines", study, machine="xeon-2c")
+    tabulate(folder, ResolvedStudy.of("xeon-2c", study))
 
-    subprocess.run(
-        command.removeprefix(".venv/bin/"), shell=True, cwd=tmp_path, env=environment, check=True
-    )
+    shown = str(outputs_of(PROJECT / f"notebooks/{name}.ipynb", checkout))
 
-    made = [
-        json.loads(path.read_text("utf-8"))
-        for path in sorted((tmp_path / "notebooks").glob("*.ipynb"))
+    assert "results/machines/xeon-2c" in shown
+    assert re.search(r"\d× \(\d", shown)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+    code = [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+    assert code
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+
+
+def outputs_of(path: Path, checkout: Path) -> list[Any]:
+    """What its code cells print and show, run in the folder of the checkout's notebooks."""
+    notebook = read(path)
+    folder = str(checkout / "notebooks")
+    NotebookClient(
+        notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": folder}}
+    ).execute()
+    return [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
     ]
-    assert len(made) == len(NOTEBOOKS) == 3
-    assert all(
-        each["nbformat"] == 4 and each["cells"][0]["cell_type"] == "markdown" for each in made
-    )
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]

@@ -44,17 +44,27 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
         resolved = ResolvedStudy.of(
             unpacked.manifest.machine, study_of(read_config(Path(study)), unpacked.manifest)
         )
-        resolved.write(unpacked.folder)
-        results = ResultsFolder.of(unpacked.folder / "study.json")
-        arguments = Namespace(
-            study=unpacked.folder / "study.json",
-            experiment="",
-            calibration=results.calibration_file,
-            tables=results.folder / "tables",
-        )
-        for write in (tabulate_calibration, tabulate_study, derive_findings):
-            write(arguments)
+        results = tabulate(unpacked.folder, resolved)
         return replace(results_of(results), folder=str(bundle), bundle=Path(bundle))
+
+
+def tabulate(folder: Path, resolved: ResolvedStudy) -> ResultsFolder:
+    """Write the study into the folder of a machine's results, then its tables and findings.
+
+    Raises:
+        RecordError: a configuration of the study has no record in the folder.
+    """
+    resolved.write(folder)
+    results = ResultsFolder.of(folder / "study.json")
+    arguments = Namespace(
+        study=folder / "study.json",
+        experiment="",
+        calibration=results.calibration_file,
+        tables=results.folder / "tables",
+    )
+    for write in (tabulate_calibration, tabulate_study, derive_findings):
+        write(arguments)
+    return results
 
 
 def write_machines(arguments: Namespace) -> None:
