@@ -69,7 +69,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "prefetch": Option(
         title="prefetch on a side stream",
         meaning="the next batch is copied to the device, on a stream of its own, while the "
-        "current one is computed",
+        "current one is computed; it gains the time of the copies at most, and its launches take "
+        "time of the host",
         accelerator_only=True,
     ),
     "autotune": Option(
