@@ -161,7 +161,7 @@ def profile(
 
     Or give the name of a built-in workload with a batch size: `profile("resnet18", batch_size=64)`.
     Its model, data, loader and step are those that a study times, with the seed 0 and the
-    workload's default settings.
+    workload's default settings. `profile()` alone profiles ResNet-18 on CIFAR-10.
 
     Args:
         model: Any torch.nn.Module that is built. It is trained in training mode. Or a name: unet,
@@ -231,6 +231,9 @@ def profile(
         workers=workers,
         epochs=epochs,
     )
+    if model is None and not of_name.given and all(each is None for each in of_model.values()):
+        say("no model was given: this profiles resnet18 on cifar10 with a batch size of 64")
+        model, of_name = "resnet18", BuiltInOptions(dataset="cifar10", batch_size=64)
     if isinstance(model, str):
         if unused := [name for name, value in of_model.items() if value is not None]:
             raise ProfileError(

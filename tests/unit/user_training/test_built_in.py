@@ -4,10 +4,12 @@ it was.
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torchvision.datasets import CIFAR10
 
 from gpu_report import profile
 from gpu_report.errors import GpuReportError
@@ -76,6 +78,16 @@ def test_simple_cnn_is_the_image_cnn_of_medium_size_unless_another_is_given(
     )
 
     assert sum(each.numel() for each in step.training.model.parameters()) == parameters
+
+
+def test_a_call_without_arguments_is_about_resnet18_on_cifar10(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(CIFAR10, "url", "file:///nowhere/cifar-10-python.tar.gz")
+
+    with pytest.raises(GpuReportError, match=r"^workloads\.resnet18\.data: CIFAR-10 is not in"):
+        profile()
 
 
 def test_too_few_steps_in_an_epoch_are_insufficient_data_and_say_what_to_do() -> None:

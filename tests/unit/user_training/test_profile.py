@@ -357,7 +357,7 @@ def test_a_profile_inside_of_another_is_refused_and_leaves_that_one_alone() -> N
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "^model, step: neither was given"),
+        ({"samples": 8}, "^model, step: neither was given"),
         ({"model": Classifier(), "step": print}, "^model, step: both were given"),
         ({"step": 3}, "^step: it is a int; expected a callable"),
         ({"step": print, "loader": []}, "^loader: given beside step="),
