@@ -187,7 +187,7 @@ OWN_LOOPS: Final = Table(
             "peak.",
         ),
         number("times_floor", "1", "pass_us over floor_us; below 1 where caches hold the points."),
-        text("learnt", "What the first process learned, by name."),
+        text("final_parameters", "What the first process ended with, by name."),
         number(
             "reference_error",
             "1",
@@ -266,7 +266,7 @@ def _loop_row(record: Record, ceilings: Ceilings | None, launches: float) -> Row
         "bytes_per_point": work.bytes / work.samples if work else math.nan,
         "floor_us": floor_us,
         "times_floor": a_pass.value / floor_us,
-        "learnt": ", ".join(
+        "final_parameters": ", ".join(
             f"{name} {value:.7g}" for name, value in record.repetitions[0].learnt.items()
         ),
         # Missing as soon as one process was not compared, or diverged.
