@@ -61,7 +61,7 @@ def figure(machine: MachineResults, name: str) -> FigureSpec | str:
 def answers(machine: MachineResults, experiment: str) -> str:
     """Each question about an experiment that was answered, with the answer and its reason."""
     found = [
-        f"{each.question}\n  {answer_word(each)}\n  {each.statement}"
+        "\n  ".join(filter(None, (each.question, answer_word(each), each.statement)))
         for each in answered(machine.findings, experiment, [])
     ]
     return "\n\n".join(found) or f"{experiment}: no answers on {machine.name}"
