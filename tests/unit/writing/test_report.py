@@ -1,13 +1,15 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.writing.environment import TEMPLATES
+from gpu_report.workloads.transformer import TransformerClassification
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
-from tests.factories import make_record, make_study
+from tests.factories import make_record, make_records, make_study
 from tests.report.synthetic import (
     render_devices,
     render_machines,
@@ -123,6 +125,21 @@ def test_an_experiment_alone_has_the_machine_what_it_trains_and_its_own_section(
     assert files["sections/batch_size.tex"] == report["sections/batch_size.tex"]
     assert preamble(files["gpu_report.tex"]) == preamble(report["gpu_report.tex"])
     assert "summary" not in files["gpu_report.tex"]
+
+
+@pytest.mark.parametrize(
+    ("data", "embedded"), [("cifar10", "each patch"), ("synthetic", "Each character")]
+)
+def test_the_transformer_embeds_what_its_samples_are_made_of(
+    data: Literal["cifar10", "synthetic"], embedded: str
+) -> None:
+    workload = TransformerClassification(size="default", seed=0, data=data)
+    study = make_study(devices=("cpu", "cuda")).alone("models")
+    records = make_records(study, facts={"sample_description": workload.sample_description})
+
+    networks = render_study(study, records=records)["sections/networks.tex"]
+
+    assert [text for text in ("each patch", "Each character") if text in networks] == [embedded]
 
 
 def preamble(document: str) -> str:
