@@ -47,11 +47,10 @@ experiments:
 """
 
 
-def build(kind: str, folder: Path, *, of: Path = PROJECT) -> Path:
-    """The wheel or the source distribution of a checkout."""
-    code = f"from hatchling.build import build_{kind} as build; print(build({str(folder)!r}))"
-    said = subprocess.check_output([sys.executable, "-c", code], cwd=of, text=True)
-    return folder / said.split()[-1]
+def build(kind: str, folder: Path, *, of: Path = PROJECT) -> None:
+    """Make the wheel or the source distribution of a checkout."""
+    code = f"from hatchling.build import build_{kind} as build; build({str(folder)!r})"
+    subprocess.check_call([sys.executable, "-c", code], cwd=of)
 
 
 def packages(installed: Path, *wanted: str) -> set[str]:
@@ -82,7 +81,7 @@ def environment(folder: Path, wheel: Path, *wanted: str) -> None:
         found = distribution(name)
         for top in {file.parts[0] for file in found.files or [] if file.parts[0] != ".."}:
             if not (site / top).exists():
-                (site / top).symlink_to(found.locate_file(top))
+                (site / top).symlink_to(str(found.locate_file(top)))
     for program, module in (("gpu-report", "gpu_report"), ("snakemake", "snakemake")):
         script = folder / "bin" / program
         script.write_text(f'#!/bin/sh\nexec "{folder}/bin/python" -m {module} "$@"\n', "utf-8")
@@ -170,11 +169,13 @@ def test_an_installed_package_measures_a_study_of_its_own(wheel: Path, tmp_path:
 
 
 def test_a_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(build("sdist", tmp_path)) as archive:
+    build("sdist", tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         archive.extractall(tmp_path, filter="tar")
     (unpacked,) = (each for each in tmp_path.iterdir() if each.is_dir())
-    again = build("wheel", tmp_path, of=unpacked)
+    build("wheel", tmp_path, of=unpacked)
 
-    contents = [zipfile.ZipFile(each).namelist() for each in (wheel, again)]
+    wheels = [wheel, *tmp_path.glob("*.whl")]
+    contents = [zipfile.ZipFile(each).namelist() for each in wheels]
     assert sorted(contents[0]) == sorted(contents[1])
     assert "gpu_report/workflow/skeleton/config/study.yaml" in contents[0]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.commands.published import tabulate
 from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.errors import BundleError, ReportError
 from gpu_report.figures.declaration import FigureSpec
@@ -16,7 +17,6 @@ from gpu_report.notebook import (
     read_results,
     readable,
     rows_of_workload,
-    tabulate,
 )
 from gpu_report.tables.bundle import rows_of
 from gpu_report.writing.table import metric

@@ -9,8 +9,8 @@ import pytest
 from nbclient import NotebookClient
 
 from gpu_report.bundles.shown_machines import PUBLISHED
-from gpu_report.commands.results_folder import ResolvedStudy
 from gpu_report.commands.published import tabulate
+from gpu_report.commands.results_folder import ResolvedStudy
 from tests.factories import make_study
 from tests.machine_results import write_results
 

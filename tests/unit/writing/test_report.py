@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.writing.environment import TEMPLATES
 from gpu_report.workloads.transformer import TransformerClassification
+from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
 from tests.factories import make_record, make_records, make_study
 from tests.report.synthetic import (
