@@ -48,7 +48,7 @@ ALSO_CALLED: Final = (
 )
 """What a person calls besides what `import gpu_report` offers."""
 FROM_README: Final = re.compile(r"<!-- README: (.+) -->")
-MANY: Final = 4
+MANY: Final = 5
 """From this number of names on, a heading has only the last, which is that of any other name."""
 LINK: Final = re.compile(r"(?<=\]\()[^)\s:#]+")
 

@@ -110,7 +110,7 @@ def run(environment: Path, *command: str, folder: Path) -> subprocess.CompletedP
     return subprocess.run(
         command,
         cwd=folder,
-        env={"PATH": f"{environment / 'bin'}:{os.defpath}", "LC_ALL": "C", "TMPDIR": str(folder)},
+        env={"PATH": f"{environment / 'bin'}:{os.defpath}", "LC_ALL": "C"},
         capture_output=True,
         text=True,
         check=False,
