@@ -257,12 +257,10 @@ class TraceRecorder:
         # errors.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         with _quiet_profiler():
-            self._profiler = profile(
-                activities=activities_of(device),
-                schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
-                on_trace_ready=lambda profiler: _export(profiler, self._unfinished),
-                **recorded,
+            self._profiler = profiler_of_steps(
+                device, steps=steps, warm_up_steps=warm_up_steps, recorded=recorded
             )
+            self._profiler.on_trace_ready = lambda profiler: _export(profiler, self._unfinished)
             self._profiler.start()
         if not world.is_launched:  # PyTorch itself names the rank where there are several
             # HTA looks for `"rank": 0` with its space, TensorBoard for distributedInfo.
@@ -387,6 +385,17 @@ def unrecorded(loading: Iterator[Batch]) -> Iterator[None]:
             yield
         finally:
             _enable_record_function(True)
+
+
+def profiler_of_steps(
+    device: torch.device, *, steps: int, warm_up_steps: int, recorded: Mapping[str, Any]
+) -> profile:
+    """Not yet started, and without what it does with the trace."""
+    return profile(
+        activities=activities_of(device),
+        schedule=schedule(wait=0, warmup=warm_up_steps, active=steps, repeat=1),
+        **recorded,
+    )
 
 
 def activities_of(device: torch.device) -> list[ProfilerActivity]:

@@ -69,8 +69,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "prefetch": Option(
         title="prefetch on a side stream",
         meaning="the next batch is copied to the device, on a stream of its own, while the "
-        "current one is computed; it gains the time of the copies at most, and its launches take "
-        "time of the host",
+        "current one is computed; it gains the copies' time at most",
         accelerator_only=True,
     ),
     "autotune": Option(
