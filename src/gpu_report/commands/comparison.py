@@ -11,7 +11,6 @@ import statistics
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -365,11 +364,8 @@ def compare(arguments: Namespace) -> int:
     """
     tolerance = tolerance_of(arguments)
     require_two_files(arguments)
-    with (
-        results_at(arguments.before) as before_folder,
-        results_at(arguments.after) as after_folder,
-    ):
-        before, after = records_in(before_folder), records_in(after_folder)
+    with results_at(arguments.before) as in_before, results_at(arguments.after) as in_after:
+        before, after = records_in(in_before), records_in(in_after)
         differing = mismatches(before, after)
         if differing and not arguments.across:
             raise ConfigError(
@@ -385,7 +381,11 @@ def compare(arguments: Namespace) -> int:
             tolerance=tolerance,
         )
         changes, notes = changes_where_slower(
-            rows, partial(_tables_of, [before_folder, after_folder])
+            rows,
+            lambda name: [
+                read_trace_tables(folder / "runs" / name / "trace_tables")
+                for folder in (in_before, in_after)
+            ],
         )
         comparison = Comparison(
             before=bundle_in_words(arguments.before, before),
@@ -415,10 +415,6 @@ def bundle_in_words(path: Path, records: Mapping[str, Record]) -> str:
     dates = sorted({record.provenance.measured_at[:10] for record in records.values()})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return f"{path}, measured {when}, {counted(len(records), 'configuration')}"
-
-
-def _tables_of(folders: Sequence[Path], name: str) -> list[TraceTables]:
-    return [read_trace_tables(folder / "runs" / name / "trace_tables") for folder in folders]
 
 
 def changes_where_slower(

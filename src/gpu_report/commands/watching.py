@@ -166,23 +166,9 @@ def _signals_passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 
 def _is_in_foreground() -> bool:
-    try:
-        with Path("/dev/tty").open("rb") as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:
-        return False
-
-
-def _not_measured(devices: Mapping[str, Device]) -> str:
-    if not devices:
-        return "not measured: GPU utilization, memory and power; no NVIDIA GPU or driver was found"
-    found = {name for device in devices.values() for name in device.read().values}
-    missing = [words for name, words in _OF_GPU.items() if name not in found]
-    return (
-        f"not measured: GPU {', '.join(missing)}; a MIG slice does not report them"
-        if missing
-        else ""
-    )
+    with suppress(OSError), Path("/dev/tty").open("rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 class _Watched:
@@ -319,9 +305,10 @@ def _of_machine(found: Mapping[str, float]) -> str:
 
 @contextmanager
 def _view(interval_s: float, devices: Mapping[str, Device]) -> "Iterator[_PlainLines | _LastLines]":
-    not_measured = _not_measured(devices)
-    if not_measured:
-        _write(f"gpu-report: {not_measured}\n")
+    found = {name for device in devices.values() for name in device.read().values}
+    if missing := [words for name, words in _OF_GPU.items() if name not in found]:
+        why = "a MIG slice does not report them" if devices else "no NVIDIA GPU or driver was found"
+        _write(f"gpu-report: not measured: GPU {', '.join(missing)}; {why}\n")
     is_dumb = not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     if is_dumb or _terminal_size().lines < _FEWEST_ROWS:
         yield _PlainLines(interval_s)
@@ -417,7 +404,6 @@ class _LastLines:
 
 
 _FILE: Final = "measuring.host{}.json"
-_INTERVAL_S: Final = 1.0
 
 ToWatchers = Callable[[str, OnProgress], OnProgress]
 """Of a variant, what shows its progress to watchers besides."""
@@ -449,7 +435,7 @@ def shown_to_watchers(machine_folder: Path, *, host: int) -> Iterator[ToWatchers
             nonlocal due_s
             on_progress(progress)
             if time.monotonic() >= due_s:
-                due_s = time.monotonic() + _INTERVAL_S
+                due_s = time.monotonic() + _SAMPLE_S
                 write(f"{slug}: {in_words(progress)}{_speed(slug, progress)}")
 
         return show
