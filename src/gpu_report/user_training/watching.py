@@ -15,11 +15,10 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ContextDecorator, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
@@ -73,40 +72,8 @@ _current: "list[Watched]" = []
 """The innermost `watch()` last; the process's own, if a step was made outside of any, first."""
 
 
-class Step(ContextDecorator):
-    """One training step, as a context or around a function; what it raises goes through unchanged.
-
-    It belongs to the watch that is the innermost when the step begins.
-    """
-
-    __slots__ = ("_is_measured", "_samples", "_watch")
-
-    def __init__(self, samples: int | None) -> None:
-        self._samples = samples
-
-    def _recreate_cm(self) -> "Step":
-        """Each call of a decorated function is a step of its own, also one inside of another."""
-        return Step(self._samples)
-
-    def __enter__(self) -> None:
-        self._watch = _current[-1] if _current else _watch_of_process()
-        self._is_measured = self._watch.begin()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if not self._is_measured:
-            return
-        if kind is None:
-            self._watch.end(self._samples)
-        else:
-            self._watch.drop()
-
-
-def step(*, samples: int | None = None) -> Step:
+@contextmanager
+def step(*, samples: int | None = None) -> Iterator[None]:
     """Put `with gpu_report.step():` around each training step of a loop of yours, after the batch
     was loaded, or `@gpu_report.step()` before the function that trains one.
 
@@ -114,7 +81,7 @@ def step(*, samples: int | None = None) -> Step:
     steps are timed, then a few steps are profiled, up to three times. At the end of the process, or
     of `with gpu_report.watch():` around the loop, the card of `gpu_report.profile` is printed to
     standard error. Steps of other threads, steps inside of a step and those of all ranks but the
-    first are not measured.
+    first are not measured. What a step raises goes through unchanged.
 
     Args:
         samples: How many the step trains on in this process, for samples per second. The first
@@ -122,7 +89,7 @@ def step(*, samples: int | None = None) -> Step:
             timed.
 
     Raises:
-        ProfileError: `samples` is not a positive whole number.
+        ProfileError: `samples` is not a positive whole number; raised where the step begins.
     """
     if samples is not None:
         try:
@@ -135,7 +102,16 @@ def step(*, samples: int | None = None) -> Step:
                 "number"
             )
         samples = number
-    return Step(samples)
+    watched = _current[-1] if _current else _watch_of_process()
+    is_measured = watched.begin()
+    try:
+        yield
+    except BaseException:
+        if is_measured:
+            watched.drop()
+        raise
+    if is_measured:
+        watched.end(samples)
 
 
 class Watched(StepWatch):

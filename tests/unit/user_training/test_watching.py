@@ -374,8 +374,11 @@ def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(
 
 
 def test_a_number_of_samples_that_cannot_be_meant_is_one_line() -> None:
-    with pytest.raises(ProfileError, match=r"^samples: it is 2.5; expected how many samples"):
-        gpu_report.step(samples=2.5)  # type: ignore[arg-type]
+    with (
+        pytest.raises(ProfileError, match=r"^samples: it is 2.5; expected how many samples"),
+        gpu_report.step(samples=2.5),  # type: ignore[arg-type]
+    ):
+        pass
 
 
 def test_a_later_rank_of_a_process_group_says_nothing(
