@@ -37,7 +37,6 @@ from gpu_report.records.record import (
     Record,
     SentinelPoint,
 )
-from gpu_report.records.record import SCHEMA_VERSION as RECORD_SCHEMA_VERSION
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
 from gpu_report.study.machine import device_name, hardware_words
@@ -298,7 +297,7 @@ def _manifest(
     accelerators = ({variant.device for _, variant in used} | shared | searched) - {"cpu"}
     return Manifest(
         schema_version=SCHEMA_VERSION,
-        record_schema_version=RECORD_SCHEMA_VERSION,
+        record_schema_version=RECORD_FILE.version,
         gpu_report=__version__,
         machine=machine,
         hardware=hardware_words(record.environment for record in records),

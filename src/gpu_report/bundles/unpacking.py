@@ -244,30 +244,26 @@ def results_at(path: Path) -> Iterator[Path]:
             folder holds the results of several machines.
     """
     if path.is_dir():
-        yield _folder_in(path)
+        found = sorted(
+            {
+                record.parents[2]
+                for start in ("", "*/", "*/*/")
+                for record in path.glob(f"{start}{_RUNS}")
+            }
+        )
+        if not found:
+            raise BundleError(
+                f"{path} holds no results; name a bundle, or a folder of results/machines"
+            )
+        if len(found) > 1:
+            raise BundleError(
+                f"{path} holds the results of {len(found)} machines; name one of them, such as "
+                f"{found[0]}"
+            )
+        yield found[0]
     else:
         with tempfile.TemporaryDirectory(prefix="gpu-report-bundle-") as folder:
             yield unpack(path, Path(folder)).folder
-
-
-def _folder_in(path: Path) -> Path:
-    found = sorted(
-        {
-            record.parents[2]
-            for start in ("", "*/", "*/*/")
-            for record in path.glob(f"{start}{_RUNS}")
-        }
-    )
-    if not found:
-        raise BundleError(
-            f"{path} holds no results; name a bundle, or a folder of results/machines"
-        )
-    if len(found) > 1:
-        raise BundleError(
-            f"{path} holds the results of {len(found)} machines; name one of them, such as "
-            f"{found[0]}"
-        )
-    return found[0]
 
 
 def records_in(folder: Path) -> dict[str, Record]:

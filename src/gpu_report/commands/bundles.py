@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from gpu_report.bundles import unpacking
 from gpu_report.bundles.shown_machines import (
     BUNDLE_SUFFIX,
     IMPORTED,
@@ -16,8 +17,6 @@ from gpu_report.bundles.shown_machines import (
     PUBLISHED,
     find_bundles,
 )
-from gpu_report.bundles.unpacking import read_manifest, records_in, results_at
-from gpu_report.bundles.unpacking import unpack as unpack_results
 from gpu_report.commands.results_folder import REPORT, ResultsFolder
 from gpu_report.errors import BundleError, ConfigError, GpuReportError, RecordError, ReportError
 from gpu_report.printing.number_format import size
@@ -55,7 +54,7 @@ def unpack(arguments: Namespace) -> None:
     """Put a bundle's results into the folder of its machine, beside what is measured there
     already.
     """
-    unpacked = unpack_results(arguments.bundle, arguments.machine_folder)
+    unpacked = unpacking.unpack(arguments.bundle, arguments.machine_folder)
     for name in ("runs", SEARCHES_FOLDER, SENTINELS_FOLDER):
         list_content(unpacked.folder / name)
     say(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
@@ -77,10 +76,12 @@ def cite(arguments: Namespace) -> None:
     beside = source.with_name("study.yaml")  # the published machines measured an earlier form of it
     configfile = arguments.configfile or (beside if beside.exists() else DEFAULT_CONFIGFILE)
     config = read_config(configfile)
-    with results_at(source) as folder:
+    with unpacking.results_at(source) as folder:
         is_here, study_file = folder.resolve().parent == MACHINES.resolve(), folder / "study.json"
         study = ResultsFolder.of(study_file).study if study_file.exists() else None
-        measured_for = read_manifest(bundle).study if bundle else study.name if study else ""
+        measured_for = (
+            unpacking.read_manifest(bundle).study if bundle else study.name if study else ""
+        )
         if measured_for not in ("", config.get("name")):
             raise ConfigError(
                 f"{source} belongs to the study {measured_for!r}, but {configfile} configures "
@@ -88,7 +89,9 @@ def cite(arguments: Namespace) -> None:
             )
         asked = {variant.slug for variant in study.variants} if study else None
         records = [
-            record for slug, record in records_in(folder).items() if asked is None or slug in asked
+            record
+            for slug, record in unpacking.records_in(folder).items()
+            if asked is None or slug in asked
         ]
         taken = size(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
     options = [

@@ -297,11 +297,10 @@ def _search_one(results: ResultsFolder, slug: str) -> None:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
-    from gpu_report.user_training.batch_size import HEAD
-    from gpu_report.user_training.batch_size import search_batch_size as search
+    from gpu_report.user_training import batch_size
 
-    say(f"{slug}:\n{HEAD}")
-    record = search(
+    say(f"{slug}:\n{batch_size.HEAD}")
+    record = batch_size.search_batch_size(
         results.study.search(slug),
         machine=results.resolved.machine,
         on_try=lambda probe: say(probe.row()),

@@ -17,8 +17,7 @@ from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.record import RECORD_FILE, differences
-from gpu_report.study.cluster import describe_machine as describe_machine_as
-from gpu_report.study.cluster import read_requests
+from gpu_report.study import cluster
 from gpu_report.study.config import read_config
 from gpu_report.study.control_groups import cpu_quota
 from gpu_report.study.machine import cpu_has_bf16, find_machine, usable_cores
@@ -67,7 +66,7 @@ def show_machine(_: Namespace) -> None:
 
 def describe_machine(arguments: Namespace) -> None:
     """Write down which machine this is, for a name of the cluster's."""
-    machine = describe_machine_as(arguments.name, requests=read_requests())
+    machine = cluster.describe_machine(arguments.name, requests=cluster.read_requests())
     say(f"{arguments.name} is {machine.id}")
 
 
