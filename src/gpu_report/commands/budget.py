@@ -84,8 +84,11 @@ def measure_further(arguments: Namespace) -> None:
                 if grown is None:
                     kept.add(slug)
                     continue
-                records[slug] = grown
-                _write(grown, results.record_file(slug))
+                records[slug], file = grown, results.record_file(slug)
+                RECORD_FILE.write(grown, file)
+                # The shares in the tables of its trace are of the timed step.
+                if (tables := file.with_name(TABLES_FOLDER)).exists():
+                    write_trace_tables(grown, file.with_name(TRACE_FOLDER), tables)
                 say(f"{slug}: {outcome(grown)}")
     say(budget_in_words(results, records, kept))
 
@@ -195,15 +198,6 @@ def _grown(
             ),
         }
     )
-
-
-def _write(record: Record, file: Path) -> None:
-    """Write a record that has grown, and anew the tables of its trace, in which shares are of the
-    timed step.
-    """
-    RECORD_FILE.write(record, file)
-    if (tables := file.with_name(TABLES_FOLDER)).exists():
-        write_trace_tables(record, file.with_name(TRACE_FOLDER), tables)
 
 
 def budget_in_words(results: ResultsFolder, records: Records, kept: Collection[str] = ()) -> str:

@@ -11,11 +11,10 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, ClassVar, Final, TextIO
 
 from gpu_report.bundles.unpacking import records_in, results_at
@@ -54,9 +53,8 @@ from gpu_report.study.config import read_config
 from gpu_report.study.machine import HERE, Machine, device_name, find_machine
 from gpu_report.study.study import Study, load_study
 from gpu_report.tables.bundle import grouped
-from gpu_report.tables.claims import FIRST_PROCESSES, Claim, further_process_s, process_s
+from gpu_report.tables.claims import FIRST_PROCESSES, Claim, Z, further_process_s, process_s
 from gpu_report.tables.marks import Today, is_same_code
-from gpu_report.tables.processes import brings_loop
 from gpu_report.tables.reproduction import (
     CONTRADICTED,
     NOT_TESTED,
@@ -69,13 +67,12 @@ from gpu_report.tables.reproduction import (
     why_not_testable,
 )
 from gpu_report.tables.sessions import sessions_of
-from gpu_report.tables.statistics import CONFIDENCE, Spread
-from gpu_report.tables.variants import in_reading_order
+from gpu_report.tables.statistics import Spread
+from gpu_report.tables.variants import VARIANTS, in_reading_order, variant_row
 from gpu_report.tables.verdicts import environment_differences
 from gpu_report.words import in_words, titled
 
 _MOST_DEVICES: Final = 1024
-_Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +210,9 @@ def reproduce(arguments: Namespace) -> int:
         here = _measured(bundle, machine.id, began_s + 60 * minutes, terminal)
     if not here:
         raise ConfigError(f"--minutes: {minutes:g} is too short for a single test")
-    words = {slug: _fields_of(record) for slug, record in bundle.records.items()}
+    today = Today.of(bundle.study, bundle.records)
+    made = [variant_row(each, today=today) for each in bundle.records.values()]
+    words = {row["variant"]: row for row in VARIANTS.checked(made)}
     unknown = len(records) - len(bundle.records)
     comparison = Reproduction(
         before=bundle_in_words(arguments.bundle, {each.variant: each for each in records}),
@@ -243,8 +242,19 @@ def _read(
     config: Mapping[str, Any],
     machine: Machine,
 ) -> _Bundle:
-    """What the configurations of a bundle claim that are in this study."""
-    study = _study_of(config, records)
+    """What the configurations of a bundle claim that are in this study, which is expanded for a
+    machine with the devices of these records.
+    """
+    variants = [record.as_variant() for record in records]
+    devices = {
+        name
+        for variant in variants
+        for index in range(min(variant.devices, _MOST_DEVICES))
+        for name in (variant.device, device_name(variant.device_type, index))
+        if variant.device_type != "cpu"
+    }
+    whole = load_study(config, devices=["cpu", *sorted(devices)], elsewhere=True)
+    study = whole.restricted_to([variant.slug for variant in variants])
     known = {record.variant: record for record in records if record.as_variant() in study.variants}
     sessions = sessions_of(records, points)
     is_same = {record.machine for record in records} == {machine.id}
@@ -313,20 +323,6 @@ def _measured(bundle: _Bundle, machine: str, end_s: float, terminal: TextIO) -> 
     return here
 
 
-def _study_of(config: Mapping[str, Any], records: Iterable[Record]) -> Study:
-    """The study on a machine with the devices of these records, its configurations those alone."""
-    variants = [record.as_variant() for record in records]
-    devices = {
-        name
-        for variant in variants
-        for index in range(min(variant.devices, _MOST_DEVICES))
-        for name in (variant.device, device_name(variant.device_type, index))
-        if variant.device_type != "cpu"
-    }
-    study = load_study(config, devices=["cpu", *sorted(devices)], elsewhere=True)
-    return study.restricted_to([variant.slug for variant in variants])
-
-
 def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str:
     """Why a configuration cannot be measured here as it was there; empty if it can.
 
@@ -357,25 +353,13 @@ def _method(bundle: _Bundle) -> str:
         )
     by = share(TIME_TOLERANCE).plain()
     if bundle.spread:
-        widest = _Z * math.sqrt(2) * bundle.spread.deviation + TIME_TOLERANCE
+        widest = Z * math.sqrt(2) * bundle.spread.deviation + TIME_TOLERANCE
         by = f"{share(widest).plain()} ({by} tolerance, the rest for the spread between sessions)"
     return (
         f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by {by}"
         + ("" if bundle.spread else "; the spread between sessions is not known")
         + "; held-out metrics are compared seed by seed"
     )
-
-
-def _fields_of(record: Record) -> Row:
-    variant = record.as_variant()
-    return {
-        **asdict(variant),
-        "steps_per_epoch": variant.steps_per_epoch or math.nan,
-        "optimization": variant.optimization,
-        "parallelism": variant.parallelism,
-        "workload_title": record.workload.title if record.workload else variant.workload,
-        "begins_anew": brings_loop(record),
-    }
 
 
 def _in_words(claim: Claim, study: Study, rows: Mapping[str, Row]) -> str:

@@ -34,7 +34,7 @@ EARLY: Final = 0.005
 """Below this p, adjusted, a claim is decided before all processes are measured."""
 HOPELESS: Final = 2.0
 """A claim that would need this multiple of the processes that the study asks for gets no more."""
-_Z: Final = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
+Z: Final = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
 
 ClaimKind = Literal["speedup", "fastest", "throughput", "held-out metric"]
 """Those of a single configuration have no reference and no experiment; only another measurement on
@@ -90,7 +90,7 @@ class Claim:
         if math.isnan(self.own_p):
             return True
         z = NormalDist().inv_cdf(self.own_p / 2)
-        return z**2 * HOPELESS * asked >= _Z**2 * processes
+        return z**2 * HOPELESS * asked >= Z**2 * processes
 
 
 def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
@@ -104,8 +104,15 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
     }
     found = {variant: compare(variant, baseline) for variant, baseline in pairs.items()}
     adjusted = holm([each.p for each in found.values()])
-    compared: list[tuple[ClaimKind, Variant, Variant, Summary, float, list[str]]] = [
-        ("speedup", variant, pairs[variant], replace(figure, p=p), figure.p, [])
+    claims = [
+        Claim(
+            kind="speedup",
+            experiment=experiment.name,
+            variant=variant.slug,
+            reference=pairs[variant].slug,
+            figure=replace(figure, p=p),
+            own_p=figure.p,
+        )
         for (variant, figure), p in zip(found.items(), adjusted, strict=True)
     ]
     for baseline, group in grouped(found, pairs.__getitem__).items():
@@ -114,20 +121,18 @@ def speed_claims(experiment: Experiment, compare: Compare) -> list[Claim]:
         first, *others = sorted(rates, key=rates.__getitem__, reverse=True)
         if others and baseline not in (first, others[0]):
             figure = compare(first, others[0])
-            rivals = [each.slug for each in others[1:]]
-            compared.append(("fastest", first, others[0], figure, figure.p, rivals))
-    return [
-        Claim(
-            kind=kind,
-            experiment=experiment.name,
-            variant=variant.slug,
-            reference=reference.slug,
-            figure=figure,
-            own_p=own_p,
-            rivals=frozenset(rivals),
-        )
-        for kind, variant, reference, figure, own_p, rivals in compared
-    ]
+            claims.append(
+                Claim(
+                    kind="fastest",
+                    experiment=experiment.name,
+                    variant=first.slug,
+                    reference=others[0].slug,
+                    figure=figure,
+                    own_p=figure.p,
+                    rivals=frozenset(each.slug for each in others[1:]),
+                )
+            )
+    return claims
 
 
 def open_claims(
