@@ -532,14 +532,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     rows, trace, device, model = _read(measured)
     measured = replace(measured, device=device)
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
-    waited = (
-        summarise(measured.data_wait_shares, scale="share").value
-        if is_enough and device == CPU
-        else math.nan
-    )
-    as_timed = _with_wait(rows, waited)
-    if is_enough and device != CPU:
-        as_timed = of_timed_steps(rows, TimedStep(measured.step_ms, measured.step_ms))
+    as_timed, waited = _as_timed(rows, measured) if is_enough else (rows, math.nan)
     parts = _with_waiting(parts_of_steps(as_timed, device), measured, device)
     advice = [
         Suggestion(
@@ -596,20 +589,24 @@ def _read(measured: Measured) -> tuple[TraceTables, Trace | None, str, str]:
     return tabulate_trace(trace, checks=checks), trace, device, device_model(trace)
 
 
-def _with_wait(rows: TraceTables, waited: float) -> TraceTables:
-    """The tables, with profiled steps that waited for the loader in this share of their time; NaN
-    leaves them.
+def _as_timed(rows: TraceTables, measured: Measured) -> tuple[TraceTables, float]:
+    """The tables with what the timed steps show, and in which share of their time these waited for
+    the loader, NaN where nothing timed it.
 
     The profiler slows all of a step but the wait. On an accelerator no timed wait says how long
     nothing else went on.
     """
+    if measured.device != CPU:
+        return of_timed_steps(rows, TimedStep(measured.step_ms, measured.step_ms)), math.nan
+    waited = summarise(measured.data_wait_shares, scale="share").value
     if math.isnan(waited):
-        return rows
-    steps = []
-    for row in rows[STEPS]:
-        wall_ms = (row["wall_ms"] - row["loader_ms"]) / (1 - waited)
-        steps.append({**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited})
-    return {**rows, STEPS: steps}
+        return rows, waited
+    steps = [
+        {**row, "wall_ms": wall_ms, "loader_ms": wall_ms * waited}
+        for row in rows[STEPS]
+        for wall_ms in [(row["wall_ms"] - row["loader_ms"]) / (1 - waited)]
+    ]
+    return {**rows, STEPS: steps}, waited
 
 
 def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> dict[str, float]:
