@@ -137,16 +137,12 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
         eager = max(baselines, key=lambda row: row["batch_size"])
         shared.append("batch_size")
 
-    def differs_in_more_than_length(row: Row) -> bool:
-        return row["batch_size"] != eager["batch_size"] or (
-            _steps_from_eager(row) != _steps_from_eager(eager)
-        )
-
     rivals = [
         row
         for row in rows
         if all(row[field] == eager[field] for field in shared)
-        and differs_in_more_than_length(row)
+        and (row["batch_size"], _steps_from_eager(row))
+        != (eager["batch_size"], _steps_from_eager(eager))
         and not is_bound(row["options"])
         and (gain := gain_over(tables, row, eager)).value > 1
         and gain.p < SIGNIFICANCE

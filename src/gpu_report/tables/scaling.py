@@ -377,15 +377,11 @@ def _exposed_row(record: Record, bound: Record) -> Row:
     variant = record.as_variant()
     steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
     exposed = difference(steps_ms, bounds_ms)
-    shares = (
-        {
-            begin: 1 - bounds_ms[begin] / step_ms
-            for begin, step_ms in steps_ms.items()
-            if begin in bounds_ms
-        }
-        if exposed.count
-        else {}
-    )
+    shares = [
+        1 - bounds_ms[begin] / step_ms
+        for begin, step_ms in steps_ms.items()
+        if begin in bounds_ms and exposed.count
+    ]
     return {
         "variant": variant.slug,
         "workload": variant.workload,
@@ -398,9 +394,7 @@ def _exposed_row(record: Record, bound: Record) -> Row:
         **summarise([*steps_ms.values()]).as_columns("step_wall_ms"),
         **summarise([*bounds_ms.values()]).as_columns("step_bound_ms"),
         **exposed.as_columns("exposed_ms"),
-        **(summarise([*shares.values()], scale="linear") if shares else NOT_MEASURED).as_columns(
-            "exposed_share"
-        ),
+        **summarise(shares, scale="linear").as_columns("exposed_share"),
     }
 
 

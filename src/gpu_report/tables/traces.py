@@ -500,7 +500,17 @@ def tabulate_step_categories(traces: Mapping[str, TraceTables]) -> list[Row]:
 def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> Iterator[Row]:
     on_cpu = each.variant.device_type == HOST
     steps = each.rows(STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms"]))
-    times_ms = _times_of_operations(each) if on_cpu else _times_of_kernels(each, known)
+    times_ms = (
+        Counter(
+            {
+                row["category"]: row["self_ms"]
+                for row in each.rows(CATEGORY_TIMES)
+                if row["device"] == HOST
+            }
+        )
+        if on_cpu
+        else _times_of_kernels(each, known)
+    )
     if not steps or not times_ms.total():
         return
     wall_ms = _mean([row["wall_ms"] for row in steps])
@@ -526,11 +536,6 @@ def _times_of_kernels(each: Profiled, known: Mapping[tuple[str, str], str]) -> C
             category = elsewhere or category_by_name(name) or OTHER
         times_ms[category] += row["total_ms"]
     return times_ms
-
-
-def _times_of_operations(each: Profiled) -> Counter[str]:
-    rows = [row for row in each.rows(CATEGORY_TIMES) if row["device"] == HOST]
-    return Counter({row["category"]: row["self_ms"] for row in rows})
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -342,39 +342,36 @@ def _position(value: str, order: Sequence[str]) -> int:
     return order.index(value) if value in order else len(order)
 
 
-def _device_memory(record: Record) -> dict[str, float]:
-    allocator = record.profile.allocator if record.profile else None
-    failed = record.out_of_memory
+def _device_memory(record: Record) -> Row:
+    allocator, failed = record.profile and record.profile.allocator, record.out_of_memory
     installed_gib = record.environment.get("accelerator_memory_gib")
-    has_its_own = record.as_variant().device_type != "cpu"
     known_mib = 1024 * installed_gib if isinstance(installed_gib, int | float) else math.nan
     return {
         "memory_reserved_mib": allocator.reserved_peak_mib if allocator else math.nan,
         "memory_fragmented_mib": allocator.inactive_split_peak_mib if allocator else math.nan,
         "allocator_retries": allocator.retries if allocator else math.nan,
-        "device_memory_mib": (failed.total_mib if failed else known_mib)
-        if has_its_own
-        else math.nan,
-        "memory_asked_mib": math.nan
-        if failed is None or failed.asked_mib is None
-        else failed.asked_mib,
-        "memory_free_mib": math.nan
-        if failed is None or failed.free_mib is None
-        else failed.free_mib,
+        "device_memory_mib": math.nan
+        if record.as_variant().device_type == "cpu"
+        else failed.total_mib
+        if failed
+        else known_mib,
+        "memory_asked_mib": failed.asked_mib if failed else None,
+        "memory_free_mib": failed.free_mib if failed else None,
     }
 
 
 def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: Prices) -> Row:
     samples = record.workload.train_samples if record.workload else math.nan
     energy_j = summaries["energy_per_sample_j"].value * samples
-    of_energy = None if prices.per_kwh is None else prices.per_kwh * energy_j / _JOULES_PER_KWH
-    epoch_h = summaries["epoch_time_s"].value / _SECONDS_PER_HOUR
-    of_time = (
-        None
-        if prices.per_device_hour is None
-        else prices.per_device_hour * record.as_variant().devices * epoch_h
-    )
-    parts = [part for part in (of_energy, of_time) if part is not None]
+    device_h = record.as_variant().devices * summaries["epoch_time_s"].value / _SECONDS_PER_HOUR
+    parts = [
+        price * amount
+        for price, amount in (
+            (prices.per_kwh, energy_j / _JOULES_PER_KWH),
+            (prices.per_device_hour, device_h),
+        )
+        if price is not None
+    ]
     return {
         "energy_per_epoch_j": energy_j,
         "cost_per_epoch": sum(parts) if parts else math.nan,

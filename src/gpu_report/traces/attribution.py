@@ -250,7 +250,17 @@ def _host_categories(
 ) -> Integers:
     by_name = _categories_by(category_by_name, trace, calls.name)
     by_name = np.where(is_driver_call & (by_name == NONE), _NUMBER_OF["runtime"], by_name)
-    context = _contexts(trace, calls)
+    # The category of the mark around each call, NONE where there is none that gives one.
+    marks = trace.marks
+    of_marks = _categories_by(category_by_name, trace, marks.name)
+    gives = np.isin(of_marks, _CONTEXTS)
+    context = np.full(len(calls), NONE)
+    for thread in np.unique(marks.thread[gives]):
+        chosen = gives & (marks.thread == thread)
+        on_thread = calls.thread == thread
+        context[on_thread] = windows(
+            marks.start_ns[chosen], marks.end_ns[chosen], of_marks[chosen]
+        ).at(calls.start_ns[on_thread])
     keeps_its_own = np.isin(by_name, [_NUMBER_OF[name] for name in ("runtime", "communication")])
     category = np.where(~keeps_its_own & (context != NONE), context, by_name)
     category = _inherited(category, parent)
@@ -264,21 +274,6 @@ def _inherited(category: Integers, parent: Integers) -> Integers:
     has one.
     """
     return at_positions(category, nearest(parent, category != NONE), missing=NONE)
-
-
-def _contexts(trace: Trace, calls: CallSpans) -> Integers:
-    """The category of the mark around each call, NONE where there is none that gives one."""
-    marks = trace.marks
-    category = _categories_by(category_by_name, trace, marks.name)
-    gives = np.isin(category, _CONTEXTS)
-    context = np.full(len(calls), NONE)
-    for thread in np.unique(marks.thread[gives]):
-        chosen = gives & (marks.thread == thread)
-        on_thread = calls.thread == thread
-        context[on_thread] = windows(
-            marks.start_ns[chosen], marks.end_ns[chosen], category[chosen]
-        ).at(calls.start_ns[on_thread])
-    return context
 
 
 def last_with_id(wanted: Integers, ids: Integers, candidates: Integers) -> Integers:
