@@ -27,9 +27,8 @@ from gpu_report.storage.files import (
 from gpu_report.tables.operations import profiled
 from gpu_report.tables.variants import COMPARISON, VARIANTS
 from gpu_report.traces.memory import MEMORY
+from gpu_report.writing import latex
 from gpu_report.writing.environment import TEMPLATES
-from gpu_report.writing.latex import compile_report as compile_folder
-from gpu_report.writing.latex import newest_measurement
 from gpu_report.writing.layout import (
     FLOATS_FOLDER,
     LISTED_SOURCES,
@@ -144,8 +143,10 @@ def compile_report(arguments: Namespace) -> None:
     same bytes.
     """
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
-    dated = newest_measurement(VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv"))
-    compile_folder(arguments.folder, dated=dated, pdf=arguments.pdf)
+    dated = latex.newest_measurement(
+        VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv")
+    )
+    latex.compile_report(arguments.folder, dated=dated, pdf=arguments.pdf)
 
 
 def write_page(arguments: Namespace) -> None:

@@ -319,20 +319,8 @@ def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
     ):
         return {RANKS: [], COLLECTIVES: []}
     exchanges = sorted(exchanges, key=lambda each: each.rank or 0)
-    transfers_ns = _transfers(exchanges)
-    return {
-        RANKS: [row for each in exchanges for row in _rank_rows(each, transfers_ns)],
-        COLLECTIVES: sorted(
-            (row for each in exchanges for row in _collective_rows(each, transfers_ns)),
-            key=lambda row: (row["step"], row["position"], row["group"], row["rank"]),
-        ),
-    }
-
-
-def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
-    """The least duration of each collective; none of a group in a step where its ranks do not
-    correspond or pass on.
-    """
+    # A collective's transfer is its least duration; not known of a group in a step where its ranks
+    # do not correspond or pass on.
     members: dict[Key, list[Collective]] = defaultdict(list)
     for each in exchanges:
         for collective in each.collectives:
@@ -345,10 +333,17 @@ def _transfers(exchanges: Sequence[Exchange]) -> Mapping[Key, int]:
         or len({(one.operation, one.size_bytes) for one in found}) > 1
         or found[0].operation == POINT_TO_POINT
     }
-    return {
+    transfers_ns = {
         key: min(one.duration_ns for one in found)
         for key, found in members.items()
         if key[:2] not in differing
+    }
+    return {
+        RANKS: [row for each in exchanges for row in _rank_rows(each, transfers_ns)],
+        COLLECTIVES: sorted(
+            (row for each in exchanges for row in _collective_rows(each, transfers_ns)),
+            key=lambda row: (row["step"], row["position"], row["group"], row["rank"]),
+        ),
     }
 
 
