@@ -516,10 +516,6 @@ class MachineResults:
         """With the question, threshold and evidence of each."""
         return f"{self.folder}/findings.csv"
 
-    @property
-    def record_path(self) -> str:
-        return f"{self.folder}/runs/<variant>/record.json"
-
     def log_of(self, variant: str) -> str:
         """Where the traceback of a variant that failed is; empty where a bundle brought its
         record.
