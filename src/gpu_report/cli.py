@@ -286,8 +286,8 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         "new-study": _Command(
             "new_study:write_study",
             "write the files of a study into a new folder",
-            [_optional("folder", "that is new or empty", metavar="FOLDER", type=Path)],
-            more="it then needs no checkout of gpu-report",
+            [_optional("folder", "a new or empty folder", metavar="FOLDER", type=Path)],
+            more="the study needs no checkout of gpu-report",
         ),
         "new-workload": _Command(
             "new_workload:write_example",
@@ -664,13 +664,13 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [
                 _optional(
                     "--html",
-                    "instead, HTML file that compares the published ones by model",
+                    "write an HTML file that compares the published machines instead",
                     type=Path,
                     metavar="FILE",
                 ),
                 _optional(
                     "--configfile",
-                    "for --html: the configuration with the prices (default: %(default)s)",
+                    "with --html: the configuration with prices (default: %(default)s)",
                     type=Path,
                     default=DEFAULT_CONFIGFILE,
                 ),
