@@ -31,4 +31,4 @@ def write_study(arguments: Namespace) -> None:
         environment = folder / "environment.yml"
         pinned = environment.read_text("utf-8").replace("VERSION", __version__)
         environment.write_text(pinned, "utf-8")
-    say(f"wrote {folder}; run: cd {folder} && gpu-report plan && snakemake --cores 4")
+    say(f"wrote {folder}; run there: gpu-report plan, then snakemake --cores 4")
