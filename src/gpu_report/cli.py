@@ -853,6 +853,13 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                     "the command that makes the report again; without it the report names none",
                     default="",
                 ),
+                _optional(
+                    "--templates",
+                    "folder with a study's own templates; can be given again",
+                    type=Path,
+                    action="append",
+                    default=[],
+                ),
                 _FOLDER,
             ],
         ),

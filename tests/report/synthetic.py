@@ -78,7 +78,7 @@ def render_machines(
     study: Study,
     machines: Sequence[MachineResults],
     *,
-    templates: Path = TEMPLATES,
+    templates: Sequence[Path] = (),
     title: str | None = None,
     alone: bool = False,
 ) -> dict[str, str]:
@@ -110,7 +110,7 @@ def comparison_of(machines: Sequence[MachineResults]) -> "pd.DataFrame":
 def render_study(
     study: Study,
     *,
-    templates: Path = TEMPLATES,
+    templates: Sequence[Path] = (),
     title: str | None = None,
     alone: bool = False,
     **results: Any,

@@ -99,7 +99,7 @@ def test_a_failed_variant_an_experiment_of_ones_own_and_a_title_of_any_character
     )
     (templates / "sections" / "my_loaders.tex.j2").write_text(OWN_SECTION, encoding="utf-8")
     results = results_of(study, records=records)
-    files = render_machines(study, [results], templates=templates, title=TITLE)
+    files = render_machines(study, [results], templates=[templates], title=TITLE)
 
     compiled = compile_report(write_report(tmp_path / "report", files, [results]), dated=DATED)
 

@@ -211,10 +211,11 @@ def _check_commits(found: Mapping[str, Provenance]) -> None:
         if len(changes) < len(dirty)
         else "",
     ]
+    again = "" if not changes and why_no_commit() else "commit and measure them again, or "
     raise BundleError(
         f"{len(dirty)} of {len(found)} records were measured by code that no commit holds, such "
-        f"as {next(iter(dirty))}: {'; '.join(filter(None, reasons))}; commit and measure them "
-        "again, or pack them all the same with --allow-dirty, which labels the bundle"
+        f"as {next(iter(dirty))}: {'; '.join(filter(None, reasons))}; {again}pack them all the "
+        "same with --allow-dirty, which labels the bundle"
     )
 
 

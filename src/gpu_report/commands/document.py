@@ -10,7 +10,7 @@ import pandas as pd
 
 from gpu_report.answers.finding import Finding, read_findings
 from gpu_report.bundles.shown_machines import IMPORTED, find_bundles
-from gpu_report.commands.results_folder import REPORT, ResultsFolder
+from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.drawing import draw_all
 from gpu_report.figures.machines import comparison_figures
@@ -28,7 +28,7 @@ from gpu_report.tables.operations import profiled
 from gpu_report.tables.variants import COMPARISON, VARIANTS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.writing import latex
-from gpu_report.writing.environment import TEMPLATES
+from gpu_report.writing.environment import written_by_hand
 from gpu_report.writing.layout import (
     FLOATS_FOLDER,
     LISTED_SOURCES,
@@ -95,7 +95,7 @@ def write_sections(arguments: Namespace) -> None:
         comparison_figures=comparison_figures(comparison),
         study_figures=() if alone else network_figures(machine.records),
         rebuilt_by=arguments.rebuilt_by,
-        templates=REPORT,
+        templates=arguments.templates,
         code={
             Path(file).stem: SourceFile(
                 name=f"src/gpu_report/{file}", text=package.joinpath(file).read_text("utf-8")
@@ -103,7 +103,7 @@ def write_sections(arguments: Namespace) -> None:
             for file in LISTED_SOURCES
         },
     )
-    by_hand = {name: (TEMPLATES / name).read_text("utf-8") for name in WRITTEN_BY_HAND}
+    by_hand = {name: written_by_hand(name, arguments.templates) for name in WRITTEN_BY_HAND}
     # Tables and figures that the study no longer has must not stay.
     shutil.rmtree(arguments.folder / FLOATS_FOLDER, ignore_errors=True)
     for name, text in {**files, **by_hand}.items():

@@ -321,10 +321,12 @@ def _search_one(results: ResultsFolder, slug: str) -> None:
 
 def provide_image_files(measurement: Measurement) -> None:
     """Those that a workload reads, where nobody has written them yet."""
+    if not measurement.workload.reads_image_files:
+        return
     from gpu_report.workloads.jpeg_files import MANIFEST, write_image_files
 
     settings = measurement.workload.settings
-    if not measurement.workload.reads_image_files or Path(settings["folder"], MANIFEST).exists():
+    if Path(settings["folder"], MANIFEST).exists():
         return
     sizes = {name: settings[name] for name in ("train_samples", "test_samples", "image_px")}
     write_image_files(Path(settings["folder"]), **sizes)

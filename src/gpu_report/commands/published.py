@@ -80,7 +80,7 @@ def write_machines(arguments: Namespace) -> None:
     rows: list[Row] = []
     for bundle in sorted(PUBLISHED.glob(f"*{BUNDLE_SUFFIX}")):
         try:
-            rows += machine_rows(_known(bundle), prices)
+            rows += machine_rows(_known(bundle, arguments.configfile), prices)
         except BundleError as error:
             rows.append(refused_row(bundle, str(error)))
             say(f"not shown: {error}", to_stderr=True)
@@ -90,13 +90,15 @@ def write_machines(arguments: Namespace) -> None:
     say(f"{arguments.html}: {counted(len(rows), 'row')}")
 
 
-def _known(bundle: Path) -> MachineResults:
-    """The results in a bundle, if this version knows the protocol that measured them.
+def _known(bundle: Path, configfile: Path) -> MachineResults:
+    """The results in a bundle, of the study beside it or of this configuration, if this version
+    knows the protocol that measured them.
 
     Raises:
         BundleError: it does not, or none of them is a training of the study that it can compare.
     """
-    machine = read_bundle(bundle, study=bundle.with_name("study.yaml"))
+    beside = bundle.with_name("study.yaml")
+    machine = read_bundle(bundle, study=beside if beside.exists() else configfile)
     newest = max(map(protocol_version, machine.records), default=0)
     if newest > PROTOCOL_VERSION:
         raise BundleError(

@@ -27,7 +27,7 @@ MEASURES_ALIKE: Final = (
             "7c40ef47d4df060f1379178fa037e8f31c2226c12da5bb1bdb0bf9c5ea3a0270",
             "01559c8e1324409e30cd587963899c79f184ac5d061a352acbb365b16f5f8277",
             "c9862085c53de20ef387efb7b8b5f6f0a149abb65f518096f2a8a9a2d1a99c01",
-            "5b546503244096a198438890ca20b3fea0bf281b83eca24a1548512ed996e75a",
+            "250f5692e6db3cb117f1a8932527470c02a9c351ef48990f15933c6ac5fe368b",
         }
     ),
     frozenset(

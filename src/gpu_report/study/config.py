@@ -47,7 +47,8 @@ def read_config(path: Path, *, example: str = "config/study.yaml") -> dict[str, 
         values = None if root is None else loader.construct_document(root)
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}; name a configuration with --configfile"
+            f"cannot read {path}: {error.strerror}; name a configuration with --configfile, or "
+            "make a study with: gpu-report new-study FOLDER"
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error

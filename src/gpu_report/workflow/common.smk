@@ -4,6 +4,7 @@
 import os
 import re
 import shlex
+import sys
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,11 @@ from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import is_whole
 from gpu_report.traces import tables as of_traces
 
+if len(FOLDERS) > 1:
+    sys.path.insert(0, os.getcwd())
+    given = filter(None, [os.environ.get("PYTHONPATH")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(FOLDERS[1]), *given])
+
 try:
     for path in map(Path, workflow.configfiles):
         if path.suffix != ".json":  # YAML cannot read JSON that is indented with tabs
@@ -57,12 +63,6 @@ if workflow.is_main_process:
     for note in SHOWN.notes:
         say(note, to_stderr=True)
 
-# A study's own workloads are beside its Snakefile, also where `--directory` names another folder.
-if workflow.basedir != os.getcwd():
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        filter(None, [str(workflow.basedir), os.environ.get("PYTHONPATH")])
-    )
-
 # Every machine by the folder of its results: the report is about the first, the others are compared
 # with it.
 MACHINES = {str(machine.results): machine for machine in SHOWN.machines}
@@ -75,9 +75,17 @@ ENVIRONMENT = str(Path(workflow.basedir, "environment.yml")).replace("{", "{{").
 PACKAGE = Path(gpu_report.__file__).parent
 if PACKAGE.is_relative_to(Path.cwd()):
     PACKAGE = PACKAGE.relative_to(Path.cwd())
+OWN_TEMPLATES = [folder / "templates" for folder in FOLDERS if (folder / "templates").is_dir()]
 TEMPLATES = sorted(
-    map(str, [*Path("report").rglob("*.j2"), *(PACKAGE / "writing/templates").rglob("*.*")])
+    str(file)
+    for folder in [*OWN_TEMPLATES, PACKAGE / "writing/templates"]
+    for file in folder.rglob("*.*")
 )
+if stray := [*Path("report").rglob("*.j2")]:
+    raise WorkflowError(
+        f"{stray[0]}: templates of your own are in templates/ now, and report/ has only what is "
+        f"made; move it to templates/{stray[0].relative_to('report')}"
+    )
 CALIBRATION_TABLES = [table.name for table in MADE_BY_CALIBRATION]
 STUDY_TABLES = [table.name for table in TABLES_OF_STUDY]
 TABLES_OF_RECORDS = [table for table in STUDY_TABLES if table not in CALIBRATION_TABLES]

@@ -15,6 +15,8 @@ WRITTEN_ALONE = [
     for name in [*WRITTEN_BY_HAND, *experiment_layout("{experiment}").files]
 ]
 
+TEMPLATES_GIVEN = " ".join(f"--templates {quoted(str(folder))}" for folder in OWN_TEMPLATES)
+
 # The command that makes this report again, with the study and the machines that were given for it.
 OPTIONS = {
     "--configfile": [os.path.relpath(path) for path in workflow.overwrite_configfiles],
@@ -23,6 +25,7 @@ OPTIONS = {
 REBUILT_BY = " ".join(
     [
         "snakemake --cores 4 report/gpu_report.pdf",
+        *(f"--snakefile {quoted(os.path.relpath(workflow.main_snakefile))}" for _ in FOLDERS[1:]),
         *(" ".join([option, *map(quoted, given)]) for option, given in OPTIONS.items() if given),
     ]
 )
@@ -119,11 +122,12 @@ rule write_sections:
         study=study_arguments,
         asked=asked_digest,
         rebuilt_by=REBUILT_BY,
+        templates=TEMPLATES_GIVEN,
     message:
         "writing the sections"
     shell:
         "gpu-report stage write-sections {params.study} --comparison {input.comparison:q}"
-        " --rebuilt-by {params.rebuilt_by:q} --folder report 2> {log:q}"
+        " --rebuilt-by {params.rebuilt_by:q} {params.templates} --folder report 2> {log:q}"
 
 
 rule write_sections_alone:
@@ -147,10 +151,11 @@ rule write_sections_alone:
     params:
         study=study_arguments,
         asked=asked_digest,
+        templates=TEMPLATES_GIVEN,
     message:
         "writing the section of the experiment {wildcards.experiment}"
     shell:
-        "gpu-report stage write-sections {params.study} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
+        "gpu-report stage write-sections {params.study} {params.templates} --folder report/experiments/{wildcards.experiment} 2> {log:q}"
 
 
 # Snakemake forgets a failed middle step: its output is gone, and a PDF newer than its own inputs

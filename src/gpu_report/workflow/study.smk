@@ -6,8 +6,11 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
-# A folder that `--directory` names may have a study of its own.
-FOLDERS = [Path.cwd(), Path(workflow.basedir)]
+# Where a study, its workloads and its templates can be: in a folder that `--directory` names, and
+# beside the Snakefile.
+FOLDERS = [Path(), Path(workflow.basedir)]
+if FOLDERS[1].samefile(Path.cwd()):
+    del FOLDERS[1]
 STUDIES = [folder / "config/study.yaml" for folder in FOLDERS]
 if not workflow.overwrite_configfiles:
 

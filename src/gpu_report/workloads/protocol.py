@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
-from gpu_report.errors import GpuReportError
+from gpu_report.errors import GpuReportError, lacking
 from gpu_report.study.options import ATTENTION
 from gpu_report.study.study import Workload
 
@@ -406,6 +406,8 @@ def _import_class(workload: Workload) -> type[TrainingWorkload]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        if module_name.startswith("gpu_report."):
+            raise WorkloadError(f"workloads.{workload.name}: {lacking(error)}") from error
         raise WorkloadError(
             f"workloads.{workload.name}: cannot import {module_name}: {error}; "
             "install it or put its folder on PYTHONPATH"

@@ -43,19 +43,18 @@ class _TexCodeGenerator(CodeGenerator):
 
 
 class Templates:
-    r"""The templates of a study's own in `folder`, and those of the package that it has none for.
-    `floats` collects the text of each table and figure that a template sets apart.
+    r"""The templates in a study's own folders, and those of the package that they have none
+    for. `floats` collects the text of each table and figure that a template sets apart.
 
     A template sets one apart with `\BLOCK{call apart("tab", name)}...\BLOCK{endcall}`, which leaves
     the command that takes it in. A third argument is what it shows, which `subjects` keeps.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, own: Sequence[Path]) -> None:
         self.floats: dict[str, str] = {}
         self.subjects: list[object] = []
         self.environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
+            loader=jinja2.FileSystemLoader([*own, TEMPLATES]),
             undefined=jinja2.StrictUndefined,
             block_start_string=r"\BLOCK{",
             block_end_string="}",
@@ -87,6 +86,12 @@ class Templates:
         return Tex(rf"\gpurepfloat{{{key}}}") + Tex("\n")
 
 
+def written_by_hand(name: str, own: Sequence[Path]) -> str:
+    """The text of a file that stands beside what templates give, from the same folders."""
+    found = (folder / name for folder in (*own, TEMPLATES))
+    return next(filter(Path.exists, found)).read_text("utf-8")
+
+
 def render(templates: Templates, name: str, values: Mapping[str, Any], *, default: str = "") -> str:
     """Fill in one template; every value printed is escaped unless it is Tex.
 
@@ -108,8 +113,7 @@ def render(templates: Templates, name: str, values: Mapping[str, Any], *, defaul
         place = f"{error.filename or error.name}:{error.lineno}"
         raise ReportError(f"{place}: {_one_line(error)}; fix the template") from error
     except jinja2.TemplateNotFound as error:
-        missing = templates.folder / (error.name or "")
-        raise ReportError(f"{missing}: there is no such template; put it back") from error
+        raise ReportError(f"{error.name}: there is no such template; put it back") from error
     except GpuReportError as error:
         raise ReportError(f"{_template_frames(error)[0]}: {error}") from error
     except (

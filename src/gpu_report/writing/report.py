@@ -133,7 +133,7 @@ def render_report(
     comparison_figures: "Sequence[FigureSpec]",
     study_figures: "Sequence[FigureSpec]" = (),
     rebuilt_by: str = "",
-    templates: Path,
+    templates: Sequence[Path],
     code: Mapping[str, SourceFile],
 ) -> dict[str, str]:
     """The text of every file of the report, by its path inside the report's folder.
@@ -151,7 +151,7 @@ def render_report(
             report's folder.
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         rebuilt_by: The command that makes the report again; without one the report names none.
-        templates: The folder of a study's own templates, which take the place of the package's.
+        templates: Folders of a study's own templates, which take the place of the package's.
         code: The files of which the implementation section lists functions, by their names without
             folder and suffix.
 

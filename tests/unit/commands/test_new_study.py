@@ -26,6 +26,8 @@ def test_a_new_study_is_planned_there_and_for_another_folder(
     )
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert "measure_variant" in planned.stdout + planned.stderr
+    pages = "".join(page.read_text("utf-8") for page in (tmp_path / "mine").rglob("*.md"))
+    assert "](../" not in pages
     environment = yaml.safe_load((tmp_path / "mine/environment.yml").read_text("utf-8"))
     assert environment["dependencies"][-1]["pip"][0].endswith(f"=={__version__}")
 

@@ -21,7 +21,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def fill(folder: Path, **values: object) -> str:
-    return render(Templates(folder), "page.tex.j2", values)
+    return render(Templates([folder]), "page.tex.j2", values)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_missing_template_is_an_error_that_says_what_to_do(tmp_path: Path) -> 
     with pytest.raises(
         ReportError, match=r"sections/mine\.tex\.j2: there is no such template; put it back"
     ):
-        render(Templates(tmp_path), "sections/mine.tex.j2", {})
+        render(Templates([tmp_path]), "sections/mine.tex.j2", {})
 
 
 def test_a_value_that_looks_like_a_template_is_not_carried_out(write: Write) -> None:

@@ -159,7 +159,7 @@ def test_a_broken_section_is_an_error_with_file_and_line(
     section.write_text("\n".join([*lines[:2], broken, *lines[2:]]), encoding="utf-8")
 
     with pytest.raises(ReportError, match=rf"sections/workers\.tex\.j2:3: .*{reason}"):
-        render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
+        render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=[templates])
 
 
 def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_p
         ReportError,
         match=r"workers\.tex\.j2:\d+: there is no metric 'data_weight'; use one of .*data_wait",
     ):
-        render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=templates)
+        render_study(make_study(devices=("cpu",)), tables=tables_of("cpu"), templates=[templates])
