@@ -21,7 +21,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.errors import GpuReportError, ProfileError
+from gpu_report.errors import GpuReportError, ProfileError, lacking
 from gpu_report.printing.number_format import count, counted, duration, share
 from gpu_report.printing.terminal import clean, say
 from gpu_report.user_training.step_counts import (
@@ -162,6 +162,7 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
         profile: False if no step is to be profiled, for instance beside a profiler of your own.
 
     Raises:
+        ProfileError: tensorboard is not installed, and a folder for it was given.
         FileWriteError: the folder cannot be written when the block begins; later the scalars end
             there, with a warning.
     """
@@ -180,8 +181,11 @@ class Scalars:
     """
 
     def __init__(self, folder: Path) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.summary.writer.record_writer import RecordWriter
+        except ModuleNotFoundError as error:
+            raise ProfileError(lacking(error)) from error
 
         from gpu_report.storage.files import write_errors
 
