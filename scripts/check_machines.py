@@ -3,10 +3,11 @@ machines`, which a pull request with a bundle has to pass.
 
 page -> its cells, and the configurations that they are of; bundle -> record.json -> a value of each
 process -> mean and interval -> the cell as it should be
+records of one model, size and device -> whether one is faster than the page's fastest
 
 Nothing here is shared with the code that made the tables: a process has the median of its timed
-epochs, and several have a plain mean and scipy's interval. Data sheets and the way in which a
-number is written are those of the project.
+epochs, and several have a plain mean, scipy's interval and scipy's test. Data sheets, what is
+declared of an option, and the way in which a number is written are those of the project.
 """
 
 import gzip
@@ -22,11 +23,13 @@ from statistics import fmean, median, stdev
 from typing import Any, Final
 
 from scipy.stats import t as student
+from scipy.stats import ttest_ind
 
 from gpu_report.glossary import Row
 from gpu_report.page.machines import NUMBERS, price_column
 from gpu_report.page.shared import html_table
 from gpu_report.records.data_sheets import data_sheets
+from gpu_report.study.options import OPTIONS
 
 PUBLISHED: Final = Path("results/published")
 DATA: Final = re.compile(r'<script type="application/gzip" id="data">(.*?)</script>')
@@ -36,6 +39,11 @@ FACTORS: Final = {
     "fastest_over_cpu": ("fastest", "cpu"),
     "over_fastest_cpu": ("fastest", "fastest_cpu"),
 }
+PREFERRED: Final = {"fastest": 1.02, "fastest_cpu": 1.0}
+"""The report may choose the simpler of two on a GPU whose throughputs differ by less than 2 %."""
+SIGNIFICANCE: Final = 0.05
+SETTINGS: Final = ("batch_size", "precision", "options", "workers", "accumulation")
+"""Two records that share them differ in the length of the training."""
 
 
 def differences(page: Path, published: Path = PUBLISHED) -> Iterator[str]:
@@ -69,13 +77,19 @@ def differences(page: Path, published: Path = PUBLISHED) -> Iterator[str]:
                     f"{source['bundle']}, {row['model']}: {column.header} is {cell}, recomputed "
                     f"{expected}"
                 )
+    for row, source in zip(printed, data["sources"], strict=True):
+        for name, faster in passed_over(source, records[source["bundle"]]):
+            yield (
+                f"{source['bundle']}, {row['model']}: {name} is {source[name]}, but {faster} is "
+                "faster"
+            )
 
 
 def agree(cell: Sequence[Any] | None, expected: Sequence[Any] | None) -> bool:
     """Whether both are missing, or are the same value but for rounding, and one text."""
     if cell is None or expected is None:
         return cell is expected
-    return math.isclose(cell[0], expected[0], rel_tol=1e-9) and cell[1] == expected[1]
+    return math.isclose(cell[0], expected[0], rel_tol=1e-6) and cell[1] == expected[1]
 
 
 def records_of(bundle: Path) -> dict[str, Any]:
@@ -134,6 +148,62 @@ def numbers(
         parts.append(1_000_000 / row["fastest"] / 3600 * prices["per_device_hour"])
     row["price_per_million"] = sum(parts) if parts else math.nan
     return row
+
+
+def passed_over(source: Mapping[str, str], records: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each source that is not of the fastest comparable record, with that record's name.
+
+    The fastest must be faster than the eager baseline beyond chance, too. The report adjusts that
+    for the comparisons of an experiment; here the level is divided by the number of all records,
+    of which there are more.
+    """
+    for name in [each for each in PREFERRED if each in source]:
+        shown = records[source[name]]
+        eager = records.get(source.get("eager", "")) if name == "fastest" else None
+        faster = [
+            slug
+            for slug, record in records.items()
+            if is_candidate(record)
+            and kind(record) == kind(shown)
+            and settings(record) != settings(shown)
+            and rate(record) > PREFERRED[name] * rate(shown)
+            and (eager is None or p_value(record, eager) < SIGNIFICANCE / len(records))
+        ]
+        if faster:
+            yield name, max(faster, key=lambda slug: rate(records[slug]))
+
+
+def is_candidate(record: Mapping[str, Any]) -> bool:
+    """Whether it has numbers, of all the work on one device, without a custom training loop."""
+    variant = record["measurement"]["variant"]
+    options = [OPTIONS[name] for name in variant["options"].split("+") if name != "none"]
+    return (
+        record["status"] == "ok"
+        and variant.get("strategy", "single") == "single"
+        and not any(option.is_bound or option.is_loop for option in options)
+    )
+
+
+def kind(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Model, size, device and protocol version: what records that are compared share."""
+    variant, protocol = record["measurement"]["variant"], record["measurement"]["protocol"]
+    return (variant["workload"], variant["size"], variant["device"], protocol["version"])
+
+
+def settings(record: Mapping[str, Any]) -> list[Any]:
+    """What a configuration trains with."""
+    return [record["measurement"]["variant"][name] for name in SETTINGS]
+
+
+def rate(record: Mapping[str, Any]) -> float:
+    """Mean throughput over processes."""
+    return summary("", map(throughput, record["repetitions"]), is_log=True)[""]
+
+
+def p_value(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """Of Welch's test that both have one mean log throughput; NaN of a single process."""
+    rates = [[math.log(throughput(each)) for each in of["repetitions"]] for of in (one, other)]
+    return float(ttest_ind(*rates, equal_var=False).pvalue)
 
 
 def timed(process: Mapping[str, Any]) -> list[Mapping[str, Any]]:

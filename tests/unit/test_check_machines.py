@@ -4,7 +4,7 @@ import gzip
 import json
 import shutil
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ import pytest
 
 from gpu_report.bundles.packing import pack
 from gpu_report.cli import main
+from gpu_report.glossary import Row
 from gpu_report.page.machines import refused_row, render_machines
 from gpu_report.study.study import Prices
-from scripts.check_machines import DATA, differences
+from gpu_report.tables import bundle
+from scripts.check_machines import DATA, differences, passed_over
 from scripts.check_machines import main as check
 from tests.factories import CONFIG, make_study
 from tests.machine_results import write_results
@@ -104,6 +106,80 @@ def test_tokens_and_prices_are_recomputed_and_each_changed_number_is_named() -> 
     ]
     assert all(line.startswith("h100-x1-xeon-2c.tar.xz, GPT-2 124M: ") for line in found)
     assert check([str(PAGE)]) == 1
+
+
+def test_a_page_whose_fastest_is_a_slower_record_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slowest_of(rows: Sequence[Row]) -> Row:
+        return min(rows, key=lambda row: float(row["throughput_per_s"]))
+
+    publish("h100-x1-xeon-2c")
+    monkeypatch.setattr(bundle, "fastest_of", slowest_of)
+    assert main(["machines", "--html", str(PAGE)]) == 0
+
+    found = [line.partition(": ")[2] for line in differences(PAGE)]
+
+    assert found == [
+        "fastest is gpt2-124m-cuda-b32-w0-tf32-e2x3, but "
+        "gpt2-124m-cuda-b32-w0-bf16-e2x3-flash+fused+graphs+compile is faster",
+        "fastest is cnn-medium-cuda-b256-w0-fp32-e15, but cnn-medium-cuda-b1024-w0-fp32-e15 is "
+        "faster",
+    ]
+
+
+EAGER, SHOWN, FASTER = (f"cnn-medium-cuda-b{size}-w0-fp32-e15" for size in (64, 256, 1024))
+
+
+def records_of_three() -> dict[str, Any]:
+    """The eager baseline, and two faster records."""
+    names = [EAGER, SHOWN, FASTER]
+    results = write_results(Path("measured"), make_study(), machine="xeon-2c", variants=names)
+    return {name: json.loads((results / f"runs/{name}/record.json").read_text()) for name in names}
+
+
+@pytest.mark.parametrize("name", ["fastest", "fastest_cpu"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"status": "oom"},
+        {"measurement": {"protocol": {"version": 1}}},
+        {"measurement": {"variant": {"size": "large"}}},
+        {"measurement": {"variant": {"device": "cpu"}}},
+        {"measurement": {"variant": {"options": "nocomm"}}},
+        {"measurement": {"variant": {"options": "persistent"}}},
+        {"measurement": {"variant": {"strategy": "ddp", "devices": 2}}},
+    ],
+    ids=str,
+)
+def test_only_a_comparable_record_is_the_faster_one(name: str, change: dict[str, Any]) -> None:
+    records = records_of_three()
+    records[FASTER] = changed(records[FASTER], change)
+
+    found = [*passed_over({"eager": EAGER, name: SHOWN}, records)]
+
+    assert found == ([] if change else [(name, FASTER)])
+
+
+def changed(record: Any, change: Any) -> Any:
+    """The record with the values of the innermost mappings replaced."""
+    if not isinstance(change, dict):
+        return change
+    return record | {key: changed(record.get(key), value) for key, value in change.items()}
+
+
+def test_a_record_within_chance_of_the_eager_baseline_is_no_faster_one() -> None:
+    records = records_of_three()
+    del records[SHOWN]
+    source = {"eager": EAGER, "fastest": EAGER}
+    assert [*passed_over(source, records)] == [("fastest", FASTER)]
+
+    for factor, process in enumerate(records[FASTER]["repetitions"], start=1):
+        for epoch in process["epochs"]:
+            epoch["wall_time_s"] *= factor / 3
+
+    assert [*passed_over(source, records)] == []
 
 
 def test_a_bundle_that_cannot_be_shown_has_a_row_with_the_reason_and_fails_the_check(

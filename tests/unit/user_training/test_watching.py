@@ -412,6 +412,22 @@ def test_scalars_for_tensorboard_are_written_while_the_loop_runs(
     assert 0 < events.Scalars("watch/data_wait_share")[-1].value <= 1
 
 
+def test_without_tensorboard_the_block_does_not_begin_and_the_error_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [each for each in sys.modules if each.partition(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+
+    with (
+        pytest.raises(ProfileError, match=r'^tensorboard .*"gpu-report\[report\]"$'),
+        gpu_report.watch(tensorboard=tmp_path / "logs"),
+    ):
+        pytest.fail("the block began")
+
+    assert not (tmp_path / "logs").exists()
+
+
 SCRIPT = """
 import os, sys, gpu_report
 if len(sys.argv) > 2: os.environ["RANK"] = sys.argv[2]
