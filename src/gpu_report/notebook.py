@@ -14,9 +14,11 @@ from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
 from gpu_report.commands.document import results_of
 from gpu_report.commands.published import read_bundle as read_bundle
 from gpu_report.commands.results_folder import ResultsFolder
+from gpu_report.errors import GpuReportError
 from gpu_report.figures import labels
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.glossary import Metric
+from gpu_report.printing.terminal import say
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.writing.machine import MachineResults
@@ -29,17 +31,24 @@ def read_results(
     """The results in a checkout that were tabulated last, as by `make report` or `make html`; or,
     where there are none, those of a published machine.
 
+    A folder whose results cannot be read is passed over, and a printed line says why: while another
+    study is measured in it, its tables are not whole.
+
     Args:
         project: The checkout; the folder above by default, which is right for its notebooks.
         workload: Only results in which this workload was trained; any unless given.
         otherwise: The id of the published machine, for instance `h100-80gb-x1-xeon-16c`.
 
     Raises:
-        GpuReportError: a study is being measured, so that its tables are not whole.
+        GpuReportError: nothing was tabulated, and the published results cannot be read.
     """
     tabulated = Path(project).glob("results/machines/*/findings.json")
     for file in sorted(tabulated, key=lambda file: file.stat().st_mtime, reverse=True):
-        machine = results_of(ResultsFolder.of(file.with_name("study.json")))
+        try:
+            machine = results_of(ResultsFolder.of(file.with_name("study.json")))
+        except GpuReportError as error:
+            say(f"passed over {file.parent}: {error}")
+            continue
         if not workload or any(each.as_variant().workload == workload for each in machine.records):
             return machine
     published = Path(project, PUBLISHED)

@@ -53,6 +53,28 @@ def test_the_results_that_were_tabulated_last_are_read(tmp_path: Path) -> None:
         read_results(tmp_path, workload="unet", otherwise="h100")
 
 
+def test_a_folder_in_which_another_study_was_begun_is_passed_over_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = make_study(devices=("cpu",))
+    study = asked.alone("batch_size")
+    for age, machine in enumerate(["xeon-4c", "xeon-2c"]):
+        newest = write_results(tmp_path / "results/machines", study, machine=machine)
+        tabulate(newest, ResolvedStudy.of(machine, study))
+        os.utime(newest / "findings.json", (age, age))
+
+    ResolvedStudy.of("xeon-2c", asked).write(newest)
+    with_another = read_results(tmp_path, otherwise="")
+    (newest / "study.json").unlink()
+    without = read_results(tmp_path, otherwise="")
+
+    assert with_another.id == without.id == "xeon-4c"
+    said = [line.partition(": ") for line in capsys.readouterr().out.splitlines()]
+    assert [where.endswith(str(newest)) for where, _, _ in said] == [True, True]
+    assert "table" in said[0][2]
+    assert "study.json" in said[1][2]
+
+
 def test_without_any_those_of_the_published_machine_are_read(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"cannot read bundle .*published/h100\.tar\.xz"):
         read_results(tmp_path, otherwise="h100")
