@@ -57,6 +57,23 @@ def test_a_notebook_shows_what_this_machine_measured(checkout: Path, name: str) 
     assert re.search(r"\d× \(\d", shown)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", ["device", "optimization"])
+@pytest.mark.parametrize("name", ["lstm", "unet", "your_results"])
+def test_a_notebook_runs_to_its_end_on_a_study_with_one_experiment(
+    checkout: Path, name: str, experiment: str
+) -> None:
+    study = make_study().alone(experiment)
+    folder = write_results(checkout / "results/machines", study, machine="xeon-2c")
+    tabulate(folder, ResolvedStudy.of("xeon-2c", study))
+
+    outputs = outputs_of(PROJECT / f"notebooks/{name}.ipynb", checkout)
+
+    assert "results/machines/xeon-2c" in str(outputs)
+    assert [output for output in outputs if output.get("name") == "stderr"] == []
+    assert re.search(r"\d× \(\d", str(outputs))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     code = [cell for cell in read(path).cells if cell.cell_type == "code"]
