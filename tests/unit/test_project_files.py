@@ -167,12 +167,18 @@ def test_a_commit_and_ci_run_what_a_person_runs() -> None:
     assert re.findall(r"^make (\w+)", read(".ci/run"), re.MULTILINE) == ["check", "test"]
 
 
-def test_the_workflows_pin_every_action_by_its_commit() -> None:
-    workflows = "\n".join(file.read_text("utf-8") for file in PROJECT.glob(".github/**/*.yml"))
-    actions = re.findall(r"uses: ([^\s.]\S+)", workflows)
+def test_every_action_is_pinned_by_a_commit_and_names_its_version() -> None:
+    files = [*PROJECT.glob(".github/**/*.yml"), *PROJECT.glob("docs/*.yml")]
+    used = [
+        line
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        if re.search(r"\buses: (?!\./)", line)
+    ]
 
-    assert actions
-    assert all(re.search(r"@[0-9a-f]{40}$", action) for action in actions)
+    assert len(used) >= 8
+    for line in used:
+        assert re.search(r"uses: [\w-]+/[\w/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$", line), line
 
 
 @pytest.mark.parametrize(
