@@ -159,7 +159,9 @@ def command(runner: Path, name: str, script: str) -> None:
 def test_the_workflow_and_the_script_name_what_the_action_takes() -> None:
     (used,) = (step for step in steps_of("guard.yml") if "guard" in step["uses"])
     measure = step_of_action("Measure")
-    names = re.findall(r"inputs\.([\w-]+)", " ".join(measure["env"].values()))
+    upload = action()["runs"]["steps"][-1]["with"]
+    values = [*measure["env"].values(), *upload.values()]
+    names = re.findall(r"inputs\.([\w-]+)", " ".join(values))
 
     assert used["uses"] == f"./{ACTION.parent.relative_to(DOCS.parent)}"
     assert set(used["with"]) <= set(names) == set(action()["inputs"])
@@ -187,6 +189,42 @@ def test_the_action_ends_with_guards_status_unless_no_verdict_passes(
     assert ended.returncode == expected
     assert (tmp_path / "output").read_text() == f"status={status}\n"
     assert (tmp_path / "summary").read_text() == (tmp_path / "guard.md").read_text() == "found\n"
+
+
+def test_the_result_of_an_earlier_use_is_not_reported_where_guard_writes_none(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "guard.md").write_text("no regression\n")
+    command(tmp_path, "gpu-report", "exit 3")
+
+    ended = run_step("Measure", tmp_path, tmp_path)
+
+    assert ended.returncode == 3
+    assert not (tmp_path / "guard.md").exists()
+    assert not (tmp_path / "summary").exists()
+
+
+@pytest.mark.parametrize("verdict", ["", "Pass", "pass fail", "fail\n::set-output name=status::0"])
+def test_another_value_than_pass_or_fail_is_refused_in_one_line_before_anything_is_measured(
+    verdict: str, tmp_path: Path
+) -> None:
+    (tmp_path / "guard.md").write_text("no regression\n")
+    command(tmp_path, "gpu-report", "touch measured")
+
+    ended = run_step("Measure", tmp_path, tmp_path, verdict=verdict)
+
+    (line,) = ended.stderr.splitlines()
+    assert ended.returncode == 3
+    assert line.startswith("no-verdict: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
+
+
+def test_two_uses_in_one_run_can_upload_artifacts_of_two_names() -> None:
+    upload = action()["runs"]["steps"][-1]
+    download = steps_of("guard-comment.yml")[0]
+
+    assert upload["with"]["name"] == "${{ inputs.artifact }}"
+    assert action()["inputs"]["artifact"]["default"] == download["with"]["name"]
 
 
 def test_a_word_of_an_input_is_given_to_guard_and_not_to_the_shell(tmp_path: Path) -> None:
