@@ -4,7 +4,6 @@
 import os
 import re
 import shlex
-import sys
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -38,11 +37,10 @@ from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import is_whole
 from gpu_report.traces import tables as of_traces
+from gpu_report.workflow import import_also_from
 
-if len(FOLDERS) > 1:
-    sys.path.insert(0, os.getcwd())
-    given = filter(None, [os.environ.get("PYTHONPATH")])
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(FOLDERS[1]), *given])
+for folder in FOLDERS[1:]:
+    import_also_from(folder)
 
 try:
     for path in map(Path, workflow.configfiles):
