@@ -65,6 +65,16 @@ class Browser:
     def _loads(self) -> int:
         return sum(event["method"] == "Page.loadEventFired" for event in self.events)
 
+    def become_a_phone(self) -> None:
+        """A touch screen of 400 by 800 pixels."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=400,
+            height=800,
+            deviceScaleFactor=1,
+            mobile=True,
+        )
+
     def run(self, script: str) -> Any:
         """What the script returns, which may use `await`."""
         answer = self.call(

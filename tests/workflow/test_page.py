@@ -99,13 +99,7 @@ def opened(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Opened:
             features=[{"name": "prefers-color-scheme", "value": "dark"}],
         )
         seen["backgrounds"] = [light, tab.run(BACKGROUND)]
-        tab.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=400,
-            height=800,
-            deviceScaleFactor=1,
-            mobile=True,
-        )
+        tab.become_a_phone()
         seen["width"] = tab.run(WIDTH)
         tab.open(built.page, ADDRESS)
         seen["asked for"] = tab.run(ASKED_FOR)

@@ -97,13 +97,7 @@ def test_a_heading_sorts_the_table_which_fits_a_narrow_screen(tmp_path: Path) ->
     page.write_text(render_machines(rows, Prices()), "utf-8")
 
     with browser(tmp_path / "chromium") as tab:
-        tab.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=400,
-            height=800,
-            deviceScaleFactor=1,
-            mobile=True,
-        )
+        tab.become_a_phone()
         tab.open(page)
         cells, width = tab.run(SORTED)
 
