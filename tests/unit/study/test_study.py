@@ -50,6 +50,22 @@ def test_accelerators_that_share_a_training_are_linked(
     assert load_study(config, devices=["cpu", *accelerators]).linked_devices == linked
 
 
+def test_a_record_of_gpt2_on_several_gpus_serves_both_studies_that_ask_for_it() -> None:
+    asked = {
+        name: {
+            each.slug
+            for experiment in load_study(
+                read_config(CONFIGS / f"{name}.yaml"), devices=["cpu", "cuda", "cuda:1"]
+            ).experiments
+            if experiment.name == "scaling"
+            for each in experiment.variants
+        }
+        for name in ("study", "language_models")
+    }
+
+    assert asked["language_models"] < asked["study"]
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4])
 @pytest.mark.parametrize("gpus", [1, 2, 3, 4, 6, 8])
 def test_the_default_study_suits_any_number_of_gpus_and_nodes(gpus: int, nodes: int) -> None:
