@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, Self
 
 from gpu_report.glossary import Row, is_timing
 from gpu_report.tables import bundle
-from gpu_report.tables.bundle import Tables, grouped, summary_in
+from gpu_report.tables.bundle import Tables, summary_in
 from gpu_report.tables.marks import (
     FLAG_SIZE,
     INVALIDATES_ALL,
@@ -34,23 +34,16 @@ MOST_PROCESSES: Final = 100
 _Z: Final = NormalDist().inv_cdf(SIGNIFICANCE / 2)
 
 
-class Doubt(NamedTuple):
-    """A mark that makes a variant's figure unfit for a decision."""
-
-    mark: str
-    variant: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Estimate(Summary):
     """A mean over fresh processes; `count` is 0 where it is from one profiled run.
 
     `p` is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where
-    nothing was compared. `doubts` widen the interval by FLAG_SIZE before anything is decided; those
-    that invalidate it leave everything open.
+    nothing was compared. `doubts` are marks that widen the interval by FLAG_SIZE before anything is
+    decided, or, if they invalidate it, leave everything open.
     """
 
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[str, ...] = ()
     null: float = math.nan
 
     @property
@@ -70,7 +63,7 @@ class Estimate(Summary):
         A side that is away from `null` is a claim beside the experiment's other comparisons, so
         that the adjusted p decides as well.
         """
-        can_widen = self.low > 0 and all(doubt.mark in WIDENS_TIMES for doubt in self.doubts)
+        can_widen = self.low > 0 and WIDENS_TIMES.keys() >= set(self.doubts)
         if not self.has_interval or (self.doubts and not can_widen):
             return "unclear"
         factor = FLAG_SIZE if self.doubts else 1.0
@@ -86,11 +79,7 @@ class Estimate(Summary):
         'because', and how many processes would decide.
         """
         if self.doubts:
-            by_mark = grouped(self.doubts, lambda doubt: doubt.mark)
-            return "; ".join(
-                WEAKENING[mark].format(variants=listed([doubt.variant for doubt in doubts]))
-                for mark, doubts in by_mark.items()
-            )
+            return listed([WEAKENING[mark] for mark in self.doubts])
         if not self.has_interval:
             given = "1 process gives" if self.count == 1 else f"{self.count} processes give"
             return f"{given} no 95 % interval; raise protocol.repetitions"
@@ -224,10 +213,8 @@ def is_paired(row: Row, before: Row) -> bool:
     return bool(before["is_baseline"]) and not math.isnan(row["quality_change"])
 
 
-def doubts_about(column: str, *rows: Row) -> tuple[Doubt, ...]:
-    """Why the figures of these variants resolve nothing, each once; empty where they do."""
+def doubts_about(column: str, *rows: Row) -> tuple[str, ...]:
+    """The marks for which the figures of these variants resolve nothing; empty where they do."""
     known = WEAKENING if is_timing(column) else INVALIDATES_ALL
-    marked = [(mark, row) for row in rows for mark in marks_in(row.get("marks", ""))]
-    return tuple(
-        dict.fromkeys(Doubt(mark, row["variant"]) for mark, row in marked if mark in known)
-    )
+    marks = (mark for row in rows for mark in marks_in(row.get("marks", "")))
+    return tuple(dict.fromkeys(mark for mark in marks if mark in known))

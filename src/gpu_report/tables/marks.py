@@ -115,11 +115,11 @@ leave the training less than half of the machine.
 """
 
 WIDENS_TIMES: Final[Mapping[str, str]] = {
-    "unsettled": "the throughput of {variants} still changed after the warm-up",
-    "background load": "other programs took processor time from {variants}",
-    "CPU steal": "the hypervisor took processor time from {variants}",
-    "throttled": "heat or hardware protection slowed the GPU down under {variants}",
-    "shared device": "other programs used the GPU beside {variants}",
+    "unsettled": "the throughput still changed after the warm-up",
+    "background load": "other programs took processor time",
+    "CPU steal": "the hypervisor took processor time",
+    "throttled": "heat or hardware protection slowed the GPU down",
+    "shared device": "other programs used the GPU too",
 }
 """Marks with which a time, or an energy, decides only what is farther from a limit than FLAG_SIZE,
 in words.
@@ -131,13 +131,13 @@ which is how a device works under full load.
 
 WEAKENS_TIMES: Final[Mapping[str, str]] = {
     **WIDENS_TIMES,
-    "other threads": "{variants} trained with a different number of threads",
+    "other threads": "the numbers of threads differ",
 }
 """These, and the mark with which a time supports no conclusion."""
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
-    "other protocol": "{variants} used another protocol version",
-    "other settings": "{variants} had other workload settings than the study asks for",
+    "other protocol": "another protocol version was used",
+    "other settings": "the workload's settings are not those of the study",
 }
 """Marks with which no figure of a variant supports a conclusion, in words."""
 
