@@ -106,13 +106,6 @@ class ExperimentResults:
         return [row for row in self.rows if row["status"] == "ok"]
 
     @property
-    def absence(self) -> str:
-        """Why there are no rows, where there are none."""
-        if self.machine.has_accelerator:
-            return "No configuration of this experiment was measured on this machine."
-        return "This experiment needs a GPU, and none was measured."
-
-    @property
     def baseline(self) -> str:
         """What the others are compared with, in words."""
         axis = self.experiment.axis
@@ -178,12 +171,10 @@ class ExperimentResults:
                 for each in shown
             ]
         groups = list(dict.fromkeys(row["group"] for row in self.rows))
-        meanings = [each.meaning for each in shown if each.is_in(self.measured)]
         model = (
             "" if varying(["workload"], self.rows) or not self.rows else title_cell(self.rows[0])
         )
-        text = f"{listed(meanings)} by {self.axis}." if meanings else "nothing was measured."
-        caption = capitalized(f"{model}: {text}" if model else text) + self.fixed
+        caption = f"{model or capitalized(listed(self.trained or ['results']))} by {self.axis}.{self.fixed}"
         notes = []
         if "quality" in keys and len(qualities) > 1:
             titles = {

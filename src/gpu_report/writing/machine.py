@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -331,9 +332,19 @@ class MachineResults:
         """The machine's facts by name, as in its table."""
         return {str(row["name"]): str(row["value"]) for row in rows_of(self.tables.machine)}
 
-    def facts_about(self, *topics: str) -> list[Row]:
-        """The rows of the table of facts with these topics."""
-        return [row for row in rows_of(self.tables.machine) if row["topic"] in topics]
+    @property
+    def facts_side_by_side(self) -> list[Row]:
+        """The facts about hardware, software and measurement, two in a row: the second half of them
+        as `other_name` and `other_value`.
+        """
+        rows = [row for row in rows_of(self.tables.machine) if row["topic"] != "workload"]
+        half = (len(rows) + 1) // 2
+        return [
+            {**left, "other_name": right["name"], "other_value": right["value"]}
+            for left, right in zip_longest(
+                rows[:half], rows[half:], fillvalue={"name": "", "value": ""}
+            )
+        ]
 
     @cached_property
     def decisions(self) -> list[Row]:

@@ -550,6 +550,21 @@ def variant_cell(row: Row) -> str:
     return capitalized(described(row))
 
 
+def sentinels(machine: MachineResults) -> list[Row]:
+    """The points of the sentinels, with the `configuration` in full; their table has its slug."""
+    titles = {row["workload"]: row["workload_title"] for row in machine.variants}
+
+    def words(variant: Variant) -> str:
+        names = {"optimization": variant.optimization, "parallelism": variant.parallelism}
+        title = titles.get(variant.workload, variant.workload)
+        return variant_cell({**vars(variant), **names, "workload_title": title})
+
+    return [
+        {**row, "configuration": words(Variant.from_slug(row["variant"]))}
+        for row in rows_of(machine.tables.sentinels)
+    ]
+
+
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
     """The kernels of the first shown variants, without what their traces do not say reliably."""
     unreliable = {

@@ -49,16 +49,16 @@ def test_an_experiment_alone_has_its_own_variants_and_a_folder_apart_beside_the_
 def test_another_question_about_one_experiment_leaves_what_is_asked_of_the_others() -> None:
     def digests(**changes: object) -> dict[str, str]:
         config = read_config(CONFIGS / "study.yaml")
-        config["experiments"]["device"] |= changes
+        config["experiments"]["complexity"] |= changes
         study = load_study(config, devices=["cpu"])
         return {
             name: ResolvedStudy.of("m", study.alone(name)).digest
-            for name in ("device", "batch_size")
+            for name in ("complexity", "batch_size")
         }
 
     before, after = digests(), digests(question="Why?")
 
-    assert {name for name in before if before[name] != after[name]} == {"device"}
+    assert {name for name in before if before[name] != after[name]} == {"complexity"}
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"schema_version": 1}'])
