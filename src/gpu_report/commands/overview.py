@@ -73,7 +73,7 @@ def describe_machine(arguments: Namespace) -> None:
 def list_variants(arguments: Namespace) -> None:
     """Print every variant, and every batch-size search, with its state."""
     results = results_here(arguments.configfile)
-    table = Table("variant", "state", "why", box=None, pad_edge=False, expand=False)
+    table = Table("configuration", "state", "why", box=None, pad_edge=False, expand=False)
     asked: tuple[Asked, ...] = (*results.study.variants, *results.study.searches)
     for each in asked:
         state = state_of(results, each)
