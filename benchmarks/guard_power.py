@@ -117,6 +117,7 @@ def main() -> None:
     end_s = time.monotonic() + 60 * options.minutes
     if options.minutes > 0:
         options.results.parent.mkdir(parents=True, exist_ok=True)
+        options.results.touch()  # the first step times may take all of --minutes
         with ExitStack() as stack:
             stack.enter_context(machine_to_itself())
             stack.enter_context(_busy(options.load))

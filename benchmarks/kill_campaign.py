@@ -556,6 +556,12 @@ def read_pdf(path: Path) -> bytes:
     return content
 
 
+def copy_folder(project: Project, copy: Project) -> None:
+    """All but sockets, which cannot be copied: the process that measures has one until it ends."""
+    without = shutil.ignore_patterns("*.socket")
+    shutil.copytree(project.folder, copy.folder, symlinks=True, ignore=without)
+
+
 def stale_pdf(project: Project) -> Iterator[str]:
     """A line if Snakemake takes the PDF for up to date, and the files that it is made from give
     another one.
@@ -565,7 +571,7 @@ def stale_pdf(project: Project) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as temporary:
         shutil.copy2(project.root.parent / ENTRY_POINT.name, temporary)
         copy = Project(root=Path(temporary) / "copy", configfile=project.configfile)
-        shutil.copytree(project.folder, copy.folder, symlinks=True)
+        copy_folder(project, copy)
         if not copy.is_built(PDF):
             return
         if copy.run("--force", "--", PDF) != 0:
@@ -593,7 +599,7 @@ def problems_of_a_build(project: Project) -> Iterator[str]:
 def begin_again(project: Project, clean: CleanBuild, *, number: int) -> None:
     """Put the copy that cannot be completed aside, and go on from the uninterrupted build."""
     project.folder.rename(project.root / f"incomplete-{number}")
-    shutil.copytree(clean.project.folder, project.folder, symlinks=True)
+    copy_folder(clean.project, project)
 
 
 def leftovers_of(project: Project, clean: CleanBuild) -> list[str]:
