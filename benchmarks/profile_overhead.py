@@ -17,8 +17,12 @@ from typing import Any, Final
 import torch
 from torch.profiler import profile
 
-from benchmarks.trainings import measurement_of, prepared_training
 from gpu_report.measure.profiling import LIGHT, RICH, Stepper, activities_of
+from gpu_report.measure.training import Training, build_training, prepare
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
+from gpu_report.study.study import Workload
+from gpu_report.study.variant import Variant
+from gpu_report.workloads.protocol import load_workload
 
 TRAININGS: Final[dict[str, dict[str, Any]]] = {
     "CNN small, batch 1": {"workload": "cnn", "size": "small", "batch_size": 1},
@@ -47,6 +51,22 @@ recorded.
 """
 
 
+def prepared_training(fields: dict[str, Any], *, device: str, steps: int) -> Training:
+    """A training whose epoch has that many steps, built and prepared in this process."""
+    variant = Variant(**fields, device=device, epochs=2, steps_per_epoch=steps)
+    asked = Workload(
+        name=variant.workload,
+        class_path=BUILT_IN_WORKLOADS[variant.workload].class_path,
+        settings={"train_samples": SAMPLES, "test_samples": 64},
+    )
+    workload = load_workload(asked, size=variant.size, seed=0)
+    training = build_training(
+        workload, variant, device=torch.device(device), seed=0, steps_per_epoch=steps
+    )
+    prepare(training)
+    return training
+
+
 def times_ms(stepper: Stepper, setting: str, *, device: torch.device, steps: int) -> list[float]:
     asked, with_loader = SETTINGS[setting]
     profiler = (
@@ -71,10 +91,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for name, fields in TRAININGS.items():
         steps = WARM_UP_STEPS + arguments.rounds * len(SETTINGS) * (1 + arguments.steps) + 1
-        asked = measurement_of(
-            fields, device=arguments.device, samples=SAMPLES, steps_per_epoch=steps
-        )
-        training = prepared_training(asked)
+        training = prepared_training(fields, device=arguments.device, steps=steps)
         training.model.train()
         stepper = Stepper(training, lambda _epoch, _step: None)
         times_ms(stepper, "none", device=device, steps=WARM_UP_STEPS - 1)

@@ -1,5 +1,5 @@
-"""Workloads of ours with a slowdown of known length planted in every step, for
-`benchmarks/coverage.py`.
+"""Slowdowns of known length, and built-in workloads with one planted in every step, for
+`benchmarks/coverage.py` and `benchmarks/guard_power.py`.
 """
 
 import time

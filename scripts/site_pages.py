@@ -38,7 +38,7 @@ DOWNLOADS: Final = (
     "results/published/*",
     "src/gpu_report/writing/templates/sections/batch_size.tex.j2",
 )
-FOUND_LAST: Final = ("benchmarks.md", "changelog.md", "contributing.md")
+FOUND_LAST: Final = ("benchmarks.md", "changelog.md", "contributing.md", "evidence.md")
 """Long pages about the project itself, which a search lists after those for its users."""
 ALSO_CALLED: Final = (
     "gpu_report.callbacks.lightning_callback",

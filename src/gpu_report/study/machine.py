@@ -273,8 +273,8 @@ def default_threads(device_type: str, *, cores: int, sharing: int) -> int:
 
     On the CPU, one for each logical core. With an accelerator, the threads only collate batches: on
     16 cores one H100 trained as fast with 1 thread as with 16, and epochs that read batches from a
-    loader varied by 10 % instead of 16 % (`python -m benchmarks.host_jitter`). Pinning the process
-    to fewer cores changed neither.
+    loader varied by 10 % instead of 16 % (docs/evidence.md). Pinning the process to fewer cores
+    changed neither.
     """
     return max(1, cores // sharing) if device_type == "cpu" else 1
 
