@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
@@ -196,9 +197,12 @@ def make_tables(
     )
     return Tables(
         by_name={
-            **{table.name: table.from_rows(make(measured)) for table, make in MADE_BY.items()},
             **{
-                table.name: table.from_rows(make(calibration))
+                table.name: partial(table.from_rows, list(make(measured)))
+                for table, make in MADE_BY.items()
+            },
+            **{
+                table.name: partial(table.from_rows, list(make(calibration)))
                 for table, make in MADE_BY_CALIBRATION.items()
             },
         },
@@ -214,7 +218,8 @@ def make_tables(
 def with_tables(tables: Tables, **changed: "pd.DataFrame") -> Tables:
     """The same with other tables under these names."""
     assert changed.keys() <= tables.by_name.keys()
-    return replace(tables, by_name={**tables.by_name, **changed})
+    frames = {name: partial(lambda frame: frame, frame) for name, frame in changed.items()}
+    return replace(tables, by_name={**tables.by_name, **frames})
 
 
 def make_comparison(machines: Sequence[str] = ("xeon-2c", "h100-x1", "h200-x1")) -> "pd.DataFrame":

@@ -146,7 +146,7 @@ def groups_beside(scope: Scope, table: str) -> list[Group]:
     """The groups, each variant with the columns of its row in another table, where it has one
     there.
     """
-    others = {row["variant"]: row for row in rows_of(scope.tables.by_name[table])}
+    others = {row["variant"]: row for row in rows_of(getattr(scope.tables, table))}
     return [
         replace(
             group,

@@ -45,7 +45,10 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
             unpacked.manifest.machine, study_of(read_config(Path(study)), unpacked.manifest)
         )
         results = tabulate(unpacked.folder, resolved)
-        return replace(results_of(results), folder=str(bundle), bundle=Path(bundle))
+        machine = results_of(results)
+        for name in machine.tables.by_name:
+            getattr(machine.tables, name)  # read it while there is its file
+        return replace(machine, folder=str(bundle), bundle=Path(bundle))
 
 
 def tabulate(folder: Path, resolved: ResolvedStudy) -> ResultsFolder:

@@ -7,6 +7,7 @@ records, traces, tables
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -146,7 +147,8 @@ class ResultsFolder:
         tables, experiments = self.folder / "tables", self.study.experiments_with_variants
         return Tables(
             by_name={
-                table.name: table.read_csv(tables / f"{table.name}.csv") for table in STUDY_TABLES
+                table.name: partial(table.read_csv, tables / f"{table.name}.csv")
+                for table in STUDY_TABLES
             },
             experiments={
                 each.name: EXPERIMENT.read_csv(tables / f"{each.name}.csv") for each in experiments

@@ -75,7 +75,7 @@ def range_in(
     """From where to where a column of a table reaches for the variants shown, or for all where the
     table names none.
     """
-    frame = shown.tables.by_name[table]
+    frame = getattr(shown.tables, table)
     if "variant" in frame and len(shown.rows):
         frame = frame[frame["variant"].isin(shown.rows["variant"])]
     values = frame[column].dropna() * factor
@@ -87,7 +87,7 @@ def range_in(
 
 def largest_parts(table: str, part: str, shown: "Shown") -> str:
     """The parts that take most of the time, on average over the variants shown."""
-    frame = shown.tables.by_name[table]
+    frame = getattr(shown.tables, table)
     frame = frame[frame["variant"].isin(shown.rows["variant"])]
     summed = frame.groupby(["variant", part])["share"].sum().groupby(part).sum()
     return _parts(summed / frame["variant"].nunique())
@@ -97,7 +97,7 @@ def largest_columns(table: str, columns: dict[str, str], shown: "Shown") -> str:
     """The same where each part has a column of its own, by the column's name and what it is
     called.
     """
-    frame = shown.tables.by_name[table]
+    frame = getattr(shown.tables, table)
     frame = frame.loc[frame["variant"].isin(shown.rows["variant"]), list(columns)]
     return _parts(frame.mean().rename(columns).dropna())
 
@@ -314,7 +314,7 @@ class MachineFigure:
 
 def found_in(table: str, shown: Shown) -> pd.DataFrame:
     """All rows where the named table has data of any of them."""
-    found = shown.rows["variant"].isin(shown.tables.by_name[table]["variant"])
+    found = shown.rows["variant"].isin(getattr(shown.tables, table)["variant"])
     return shown.rows if found.any() else shown.rows.iloc[:0]
 
 

@@ -218,15 +218,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
-    read, values = _READ[column.dtype], []
-    for number, cell in enumerate(cells, start=2):
-        try:
-            values.append(read(cell))
-        except (ValueError, KeyError) as error:
-            raise TableError(
-                f"table {path}, line {number}, column {column.name}: {reprlib.repr(cell)} is not "
-                f"a {column.dtype}; delete it and make it again"
-            ) from error
+    values: list[Any] = []
+    try:
+        values.extend(map(_READ[column.dtype], cells))
+    except (ValueError, KeyError) as error:
+        raise TableError(
+            f"table {path}, line {len(values) + 2}, column {column.name}: "
+            f"{reprlib.repr(cells[len(values)])} is not a {column.dtype}; delete it and make it "
+            "again"
+        ) from error
     return values
 
 

@@ -28,19 +28,21 @@ class Tables:
     """Every table of STUDY_TABLES as an attribute under its name, which says what its rows are; one
     without data has no rows.
 
+    `by_name` has what reads each table, when it is first needed: the longest are in few figures.
     `experiments` are by name, in the order of the configuration. Two bundles are never equal but to
     themselves, because tables have no truth value to compare by.
     """
 
-    by_name: Mapping[str, "pd.DataFrame"]
+    by_name: Mapping[str, "Callable[[], pd.DataFrame]"]
     experiments: Mapping[str, "pd.DataFrame"]
 
     def __getattr__(self, name: str) -> "pd.DataFrame":
         # A copy is asked before it has any field.
-        known: Mapping[str, pd.DataFrame] = vars(self).get("by_name", {})
+        known: Mapping[str, Callable[[], pd.DataFrame]] = vars(self).get("by_name", {})
         if name not in known:
             raise AttributeError(f"the study has no table {name!r}; it has {', '.join(known)}")
-        return known[name]
+        frame: pd.DataFrame = vars(self).setdefault(name, known[name]())
+        return frame
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.by_name]  # what a notebook completes

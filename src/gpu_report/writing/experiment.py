@@ -275,7 +275,7 @@ class ExperimentResults:
         """Its rows, each with the numbers that another table has of the same variant, missing where
         it has none.
         """
-        others = self.machine.tables.by_name[name]
+        others = getattr(self.machine.tables, name)
         found = {row["variant"]: row for row in rows_of(others)}
         nothing = {str(column): math.nan for column in others.columns}
         return [{**nothing, **found.get(row["variant"], {}), **row} for row in self.rows]

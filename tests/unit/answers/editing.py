@@ -272,10 +272,10 @@ def _profiled_but_shared(study: Study) -> list[Record]:
 
 def edited(tables: Tables, edit: Edit) -> Tables:
     """The tables with some cells set; the edit must hit at least one row."""
-    changed = _with_cells({**tables.by_name, **tables.experiments}[edit.table], edit)
     if edit.table in tables.experiments:
+        changed = _with_cells(tables.experiments[edit.table], edit)
         return replace(tables, experiments={**tables.experiments, edit.table: changed})
-    return with_tables(tables, **{edit.table: changed})
+    return with_tables(tables, **{edit.table: _with_cells(getattr(tables, edit.table), edit)})
 
 
 def _with_cells(frame: pd.DataFrame, edit: Edit) -> pd.DataFrame:

@@ -98,6 +98,6 @@ def _with_holes(tables: Tables, random: Random, share: float) -> Tables:
         }
         return frame.assign(**holes)
 
-    changed = {name: holed(tables.by_name[name]) for name in HOLED}
+    changed = {name: holed(getattr(tables, name)) for name in HOLED}
     experiments = {name: holed(frame) for name, frame in tables.experiments.items()}
     return with_tables(replace(tables, experiments=experiments), **changed)

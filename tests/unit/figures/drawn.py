@@ -68,7 +68,7 @@ def specs_of(
 ) -> dict[str, FigureSpec]:
     """The figures of some experiments by name, with some tables changed."""
     study, tables = study_and_tables(*experiments, devices=tuple(devices))
-    changed = {name: change(tables.by_name[name]) for name, change in changes.items()}
+    changed = {name: change(getattr(tables, name)) for name, change in changes.items()}
     return specs_by_name(with_tables(tables, **changed), study)
 
 

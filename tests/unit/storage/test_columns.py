@@ -97,6 +97,10 @@ def test_a_row_that_does_not_fit_is_refused_with_its_value(
         ("name,calls\n", "total_ms, library"),
         ("name,calls,total_ms,library\nx,1\n", "line 2: 2 values for 4 columns"),
         ("name,calls,total_ms,library\nx,many,0.1,true\n", "line 2, column calls: 'many'"),
+        (
+            "name,calls,total_ms,library\nx,1,0.1,true\nx,1,9a,true\n",
+            "line 3, column total_ms: '9a'",
+        ),
         ("name,calls,total_ms,library\nx,1,0.1,maybe\n", "line 2, column library: 'maybe'"),
     ],
 )

@@ -63,7 +63,8 @@ def tables(request: pytest.FixtureRequest) -> Tables:
 
 
 def frames(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
-    return iter([*tables.by_name.items(), *tables.experiments.items()])
+    yield from ((name, getattr(tables, name)) for name in tables.by_name)
+    yield from tables.experiments.items()
 
 
 def units(name: str) -> dict[str, str]:

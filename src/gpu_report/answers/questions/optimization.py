@@ -73,7 +73,11 @@ def compiling(scope: Scope) -> Iterator[Answer]:
         before = group.baseline
         if before is None:
             continue
-        compiled = [row for row in group.others if row[cost] > 0 and row[cost] > before[cost]]
+        compiled = [
+            row
+            for row in group.others
+            if row[cost] > 0 and row[cost] > before[cost] and row["optimizer_steps"] > 0
+        ]
         if compiled:
             is_measured = True
             after = max(compiled, key=lambda row: float(row["throughput_per_s"]))
@@ -87,8 +91,7 @@ def compiling(scope: Scope) -> Iterator[Answer]:
 def _compiling(scope: Scope, group: Group, before: Row, after: Row) -> Answer:
     gain, needed = speedup(after, before), float(after["break_even_steps"])
     subject, name, epochs = group.title, group.words(after), int(after["epochs"])
-    losses = scope.tables.losses
-    steps = int((losses["variant"] == after["variant"]).sum()) // int(after["processes"])
+    steps = int(after["optimizer_steps"])
     cold = duration(after["preparation_cold_s"]).plain()
     warm = duration(after["preparation_time_s"]).plain()
     costs = {"cold-cache compile time": cold, "compile and capture time": warm}
