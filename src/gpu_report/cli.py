@@ -864,7 +864,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             ],
         ),
         "compile-report": _Command(
-            "document:compile_report",
+            "results:compile_report",
             "compile the report with the TeX engine that is installed",
             [_STUDY, _EXPERIMENT, _FOLDER, _path("--pdf", "the PDF")],
         ),

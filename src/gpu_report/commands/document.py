@@ -1,4 +1,4 @@
-"""Commands that draw the figures, write sections and page, and compile the report."""
+"""Commands that draw the figures, and write sections and page."""
 
 import shutil
 from argparse import Namespace
@@ -25,9 +25,8 @@ from gpu_report.storage.files import (
     write_text_atomically,
 )
 from gpu_report.tables.operations import profiled
-from gpu_report.tables.variants import COMPARISON, VARIANTS
+from gpu_report.tables.variants import COMPARISON
 from gpu_report.traces.memory import MEMORY
-from gpu_report.writing import latex
 from gpu_report.writing.environment import written_by_hand
 from gpu_report.writing.layout import (
     FLOATS_FOLDER,
@@ -136,17 +135,6 @@ def results_of(results: ResultsFolder) -> MachineResults:
         searching=[experiment for experiment in results.study.experiments if experiment.searches],
         bundle=bundle.path if bundle else None,
     )
-
-
-def compile_report(arguments: Namespace) -> None:
-    """Compile the report; it is dated by its newest measurement, so that the same records give the
-    same bytes.
-    """
-    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
-    dated = latex.newest_measurement(
-        VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv")
-    )
-    latex.compile_report(arguments.folder, dated=dated, pdf=arguments.pdf)
 
 
 def write_page(arguments: Namespace) -> None:

@@ -1,5 +1,5 @@
-"""Commands that turn records and traces into tables, findings and TensorBoard logs; each imports
-only what it needs.
+"""Commands that turn records and traces into tables, findings and TensorBoard logs, and the
+report's text into its PDF; each imports only what it needs.
 """
 
 from argparse import Namespace
@@ -22,7 +22,8 @@ from gpu_report.tables import MADE_BY, Measured
 from gpu_report.tables.ceilings import MADE_BY_CALIBRATION
 from gpu_report.tables.experiments import EXPERIMENT, tabulate_experiment
 from gpu_report.tables.traces import STEP_SHARES
-from gpu_report.tables.variants import COMPARISON, tabulate_comparison
+from gpu_report.tables.variants import COMPARISON, VARIANTS, tabulate_comparison
+from gpu_report.writing import latex
 
 
 def tabulate_trace(arguments: Namespace) -> None:
@@ -113,6 +114,17 @@ def derive_comparison(arguments: Namespace) -> None:
     write_findings(
         derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent
     )
+
+
+def compile_report(arguments: Namespace) -> None:
+    """Compile the report; it is dated by its newest measurement, so that the same records give the
+    same bytes.
+    """
+    results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
+    dated = latex.newest_measurement(
+        VARIANTS.read_rows(results.folder / f"tables/{VARIANTS.name}.csv")
+    )
+    latex.compile_report(arguments.folder, dated=dated, pdf=arguments.pdf)
 
 
 def write_tensorboard_logs(arguments: Namespace) -> None:
