@@ -108,7 +108,7 @@ def test_a_stage_for_one_experiment_names_the_same_code_as_that_for_all() -> Non
     }
     for name, text in rules_of_one_experiment().items():
         assert set(re.findall(r"code=(.*),", text)) <= {
-            f"rules.{name.removesuffix('_alone')}.input.code"
+            f"rules.{name.removesuffix('_alone')}.params.code"
         }
 
 

@@ -5,7 +5,6 @@
 rule import_bundle:
     input:
         bundle=lambda wildcards: BUNDLES[wildcards.machine],
-        code=sources("bundles", "traces"),
     output:
         runs=directory("results/imported/{machine}/runs"),
         searches=directory("results/imported/{machine}/batch_sizes"),
@@ -15,6 +14,8 @@ rule import_bundle:
         "results/imported/{machine}/logs/import_bundle.log",
     conda:
         ENVIRONMENT
+    params:
+        code=sources("bundles", "traces"),
     message:
         "importing what {wildcards.machine} measured"
     shell:

@@ -1,6 +1,7 @@
 # What the rules share: the machines shown, the study resolved for each, and the files and code that
 # a stage reads.
 
+import hashlib
 import os
 import re
 import shlex
@@ -162,9 +163,13 @@ SHARED = [
 ]
 
 
+@cache
 def sources(*packages):
-    """The files of these parts of the package, code and data: an edit to them makes a cheap stage
-    run again.
+    """SHA-256 over these parts of the package, code and data, which the stages after the measuring
+    have as a parameter: an edit makes them run again.
+
+    As input files they took longer: Snakemake computes the checksums of all inputs of a job once
+    for each of its outputs.
     """
     files = {
         file
@@ -179,7 +184,10 @@ def sources(*packages):
         )
         for file in PACKAGE.glob(pattern)
     }
-    return sorted(map(str, files))
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def made_again_if_absent(rule):

@@ -153,7 +153,6 @@ rule tabulate_trace:
         record="results/machines/{measured}/runs/{variant}/record.json",
         trace="results/machines/{measured}/runs/{variant}/trace",
         rich_trace="results/machines/{measured}/runs/{variant}/rich_trace",
-        code=sources("traces"),
     output:
         **{
             table: f"results/machines/{{measured}}/runs/{{variant}}/trace_tables/{table}.csv"
@@ -163,6 +162,8 @@ rule tabulate_trace:
         "results/machines/{measured}/logs/tabulate_trace/{variant}.log",
     conda:
         ENVIRONMENT
+    params:
+        code=sources("traces"),
     message:
         "tabulating the trace of {wildcards.variant}"
     shell:

@@ -34,10 +34,6 @@ REBUILT_BY = " ".join(
 rule draw_figures:
     input:
         tables=tables,
-        code=[
-            *sources("figures", "answers", "words", "tables", "traces"),
-            PACKAGE / "writing/layout.py",
-        ],
     output:
         directory("report/figures/{machine}"),
     log:
@@ -46,6 +42,7 @@ rule draw_figures:
     conda:
         ENVIRONMENT
     params:
+        code=sources("figures", "answers", "words", "tables", "traces", "writing/layout"),
         study=study_arguments,
         asked=asked_digest,
     message:
@@ -66,13 +63,14 @@ use rule draw_figures as draw_figures_alone with:
 rule draw_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=sources("figures", "words", "tables", "traces"),
     output:
         directory("report/figures/machines"),
     log:
         "results/logs/draw_comparison.log",
     conda:
         ENVIRONMENT
+    params:
+        code=sources("figures", "words", "tables", "traces"),
     message:
         "drawing the machines side by side"
     shell:
@@ -82,7 +80,6 @@ rule draw_comparison:
 rule draw_study:
     input:
         records=records(ABOUT, MACHINES[ABOUT].study),
-        code=sources("figures", "words", "tables", "traces"),
     output:
         directory("report/figures/study"),
     log:
@@ -90,6 +87,7 @@ rule draw_study:
     conda:
         ENVIRONMENT
     params:
+        code=sources("figures", "words", "tables", "traces"),
         study=study_arguments,
         asked=asked_digest,
     message:
@@ -107,10 +105,7 @@ rule write_sections:
         records=rules.draw_study.input.records,
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,
-        code=[
-            *sources("writing", "figures", "answers", "words", "tables", "traces"),
-            *(PACKAGE / source for source in LISTED_SOURCES),
-        ],
+        listed=[PACKAGE / source for source in LISTED_SOURCES],
     output:
         WRITTEN,
         floats=directory("report/floats"),
@@ -119,6 +114,7 @@ rule write_sections:
     conda:
         ENVIRONMENT
     params:
+        code=sources("writing", "figures", "answers", "words", "tables", "traces"),
         study=study_arguments,
         asked=asked_digest,
         rebuilt_by=REBUILT_BY,
@@ -140,7 +136,7 @@ rule write_sections_alone:
             ABOUT, MACHINES[ABOUT].study.reported_alone(wildcards.experiment)
         ),
         templates=TEMPLATES,
-        code=rules.write_sections.input.code,
+        listed=[PACKAGE / source for source in LISTED_SOURCES],
     output:
         WRITTEN_ALONE,
         floats=directory("report/experiments/{experiment}/floats"),
@@ -149,6 +145,7 @@ rule write_sections_alone:
     conda:
         ENVIRONMENT
     params:
+        code=rules.write_sections.params.code,
         study=study_arguments,
         asked=asked_digest,
         templates=TEMPLATES_GIVEN,
@@ -174,10 +171,7 @@ rule compile_report:
         bundles=list(BUNDLES.values()),
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
-        code=[
-            *sources("writing", "figures", "answers", "words", "tables", "traces", "bundles"),
-            *(PACKAGE / source for source in LISTED_SOURCES),
-        ],
+        listed=[PACKAGE / source for source in LISTED_SOURCES],
     output:
         "report/gpu_report.pdf",
     log:
@@ -185,6 +179,7 @@ rule compile_report:
     conda:
         ENVIRONMENT
     params:
+        code=sources("writing", "figures", "answers", "words", "tables", "traces", "bundles"),
         study=study_arguments,
         asked=rules.compare_machines.params.asked,
     message:
@@ -202,12 +197,13 @@ use rule compile_report as compile_report_alone with:
         bundles=list(BUNDLES.values()),
         calibration=rules.write_sections.input.calibration,
         templates=TEMPLATES,
-        code=rules.compile_report.input.code,
+        listed=[PACKAGE / source for source in LISTED_SOURCES],
     output:
         "report/{experiment}.pdf",
     log:
         "results/logs/compile_report/{experiment}.log",
     params:
+        code=rules.compile_report.params.code,
         study=study_arguments,
         asked=asked_digest,
     message:
@@ -226,9 +222,6 @@ rule write_page:
         comparison_findings=rules.write_sections.input.comparison_findings,
         bundles=list(BUNDLES.values()),
         calibration=f"{ABOUT}/calibration.json",
-        code=sources(
-            "page", "writing", "figures", "answers", "words", "tables", "traces", "bundles"
-        ),
     output:
         "report/gpu_report.html",
     log:
@@ -236,6 +229,9 @@ rule write_page:
     conda:
         ENVIRONMENT
     params:
+        code=sources(
+            "page", "writing", "figures", "answers", "words", "tables", "traces", "bundles"
+        ),
         study=study_arguments,
         asked=rules.compare_machines.params.asked,
     message:

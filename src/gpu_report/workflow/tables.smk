@@ -10,7 +10,6 @@
 rule tabulate_calibration:
     input:
         calibration="{results}/calibration.json",
-        code=sources("tables", "traces"),
     output:
         [f"{{results}}/tables/{table}.csv" for table in CALIBRATION_TABLES],
     log:
@@ -18,6 +17,7 @@ rule tabulate_calibration:
     conda:
         ENVIRONMENT
     params:
+        code=sources("tables", "traces"),
         folder=folder_of,
     message:
         "tabulating the calibration of {wildcards.results}"
@@ -48,7 +48,6 @@ rule tabulate_study:
         records=lambda wildcards: records(wildcards.results, study_of(wildcards)),
         trace_tables=lambda wildcards: trace_tables(wildcards.results, study_of(wildcards)),
         calibration="{results}/calibration.json",
-        code=sources("tables", "traces"),
     output:
         [f"{{results}}/tables/{table}.csv" for table in [*EXPERIMENTS, *TABLES_OF_RECORDS]],
     log:
@@ -57,6 +56,7 @@ rule tabulate_study:
     conda:
         ENVIRONMENT
     params:
+        code=sources("tables", "traces"),
         study=study_arguments,
         asked=asked_digest,
     message:
@@ -89,7 +89,6 @@ for experiment_name in EXPERIMENTS:
 rule derive_findings:
     input:
         tables=tables,
-        code=sources("answers", "words", "tables", "traces"),
     output:
         findings="{results}/findings.json",
         evidence="{results}/findings.csv",
@@ -98,6 +97,7 @@ rule derive_findings:
     conda:
         ENVIRONMENT
     params:
+        code=sources("answers", "words", "tables", "traces"),
         study=study_arguments,
         asked=asked_digest,
     message:
@@ -120,7 +120,6 @@ rule compare_machines:
     input:
         records=every_record(),
         steps=[f"{results}/tables/step_shares.csv" for results in MACHINES],
-        code=sources("tables", "traces"),
     output:
         "results/comparison.csv",
     log:
@@ -128,6 +127,7 @@ rule compare_machines:
     conda:
         ENVIRONMENT
     params:
+        code=sources("tables", "traces"),
         studies=[f"{results}/study.json" for results in MACHINES],
         asked=[resolved_study(results).digest for results in MACHINES],
     message:
@@ -139,7 +139,6 @@ rule compare_machines:
 rule derive_comparison:
     input:
         comparison=rules.compare_machines.output,
-        code=sources("answers", "words", "tables", "traces"),
     output:
         findings="results/findings.json",
         evidence="results/findings.csv",
@@ -147,6 +146,8 @@ rule derive_comparison:
         "results/logs/derive_comparison.log",
     conda:
         ENVIRONMENT
+    params:
+        code=sources("answers", "words", "tables", "traces"),
     message:
         "deriving what the comparison of the machines says"
     shell:

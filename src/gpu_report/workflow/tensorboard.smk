@@ -5,7 +5,6 @@
 rule write_tensorboard_logs:
     input:
         records=records(ABOUT, MACHINES[ABOUT].study),
-        code=sources("tables", "traces"),
     output:
         directory("results/tensorboard"),
     log:
@@ -13,6 +12,7 @@ rule write_tensorboard_logs:
     conda:
         ENVIRONMENT
     params:
+        code=sources("tables", "traces"),
         study=f"{ABOUT}/study.json",
         variants=slugs(MACHINES[ABOUT].study),
     message:
