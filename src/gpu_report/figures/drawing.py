@@ -49,6 +49,9 @@ def draw_all(
     if processes < 2 or len(drawings) < _LEAST_FIGURES or sys.platform != "linux":
         yield from map(task, range(len(drawings)))
         return
+    # Here, rather than in each process when it draws its first figure.
+    import matplotlib.backends.backend_pdf  # noqa: F401, PLC0415
+
     pool = ProcessPoolExecutor(
         processes, mp_context=get_context("fork"), initializer=_begin, initargs=(task,)
     )
