@@ -132,14 +132,15 @@ def tabulate_losses(records: Iterable[Record]) -> list[Row]:
     return [
         {
             "variant": record.variant,
-            "workload": record.as_variant().workload,
-            "device": record.as_variant().device,
+            "workload": variant.workload,
+            "device": variant.device,
             "repetition": repetition.index,
             "step": step,
             "train_loss": finite_or_missing(loss),
             "loss_scale": scale,
         }
         for record, repetition in _trainings(records, that_go_on=True)
+        for variant in [record.as_variant()]
         for step, (loss, scale) in enumerate(
             pair
             for epoch in repetition.epochs
