@@ -2,6 +2,7 @@
 imported.
 """
 
+import atexit
 import gc
 import sys
 import traceback
@@ -14,9 +15,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that was typed, or this one, and return its exit status for the shell: 3 if
     gpu-report itself fails.
     """
-    gc.set_threshold(
-        50_000
-    )  # looking for garbage takes a sixth of the time: nearly all is kept to the end
+    # Looking for garbage takes a sixth of the time, and at the end of the process as much again:
+    # nearly all is kept to the end, and then goes with the process.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
     try:
         from gpu_report import cli
 
