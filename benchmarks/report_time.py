@@ -10,6 +10,7 @@ this too.
 """
 
 import argparse
+import compileall
 import json
 import math
 import os
@@ -85,20 +86,20 @@ class Build:
 
 
 def copied_project(folder: Path) -> None:
-    """The files that git knows, with their times; what Python compiled goes along."""
+    """The files that git knows, with their times, and compiled, as Python keeps them after their
+    first use.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=PROJECT,
         capture_output=True,
         check=True,
     )
-    compiled = [
-        path.relative_to(PROJECT).as_posix() for path in PROJECT.glob("src/**/__pycache__/*.pyc")
-    ]
-    for name in filter(None, [*listed.stdout.decode().split("\0"), *compiled]):
+    for name in filter(None, listed.stdout.decode().split("\0")):
         if (PROJECT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT / name, folder / name)
+    compileall.compile_dir(folder / "src", quiet=1)
 
 
 def widen(folder: Path, *, variants: int) -> str:
