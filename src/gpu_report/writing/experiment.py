@@ -171,10 +171,8 @@ class ExperimentResults:
                 for each in shown
             ]
         groups = list(dict.fromkeys(row["group"] for row in self.rows))
-        model = (
-            "" if varying(["workload"], self.rows) or not self.rows else title_cell(self.rows[0])
-        )
-        caption = f"{model or capitalized(listed(self.trained or ['results']))} by {self.axis}.{self.fixed}"
+        trained = capitalized(listed(self.trained)) if self.rows else "Results"
+        caption = f"{trained} by {self.axis}.{self.fixed}"
         notes = []
         if "quality" in keys and len(qualities) > 1:
             titles = {
