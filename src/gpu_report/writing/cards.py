@@ -72,6 +72,8 @@ ALWAYS_BUSY: Final = 0.95
 """Of a step, from which on only the device's own work limits it."""
 WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
 """Advice about what the device waits for."""
+# The other advice is about a GPU.
+ASKED_OF_CPUS: Final = ("data loader", "communication")
 _MEANINGS: Final[Mapping[str, str]] = {
     "busy": "busy: share of the step with work on the GPU",
     "at_most": "if never idle: speedup without idle time, all else the same",
@@ -349,10 +351,15 @@ def _next(
     if row["data_wait_share"] >= WAITS_FOR_DATA:
         return NEXT["data loader"]
     rules = [str(each["rule"]) for each in advice.get(row["variant"], [])]
-    unknown = {each["rule"] for each in unanswered.get(row["variant"], [])}
+    unknown = {
+        each["rule"]
+        for each in unanswered.get(row["variant"], [])
+        if row["device"] != "cpu" or each["rule"] in ASKED_OF_CPUS
+    }
     rules = [rule for rule in rules if rule != "accelerator busy"] or rules  # it names no cause
     if busy < BUSY and WAITING & unknown and not WAITING & {*rules[:1]}:
         return "find out what it waits for"
     if not rules:
-        return "not known" if unknown and busy < ALWAYS_BUSY else "faster kernels only"
+        known = "faster kernels only" if busy >= BUSY else "less Python between operations"
+        return "not known" if unknown and busy < ALWAYS_BUSY else known
     return NEXT.get(rules[0], rules[0])

@@ -555,9 +555,14 @@ def sentinels(machine: MachineResults) -> list[Row]:
     titles = {row["workload"]: row["workload_title"] for row in machine.variants}
 
     def words(variant: Variant) -> str:
-        names = {"optimization": variant.optimization, "parallelism": variant.parallelism}
-        title = titles.get(variant.workload, variant.workload)
-        return variant_cell({**vars(variant), **names, "workload_title": title})
+        return variant_cell(
+            {
+                **vars(variant),
+                "optimization": variant.optimization,
+                "parallelism": variant.parallelism,
+                "workload_title": titles.get(variant.workload, variant.workload),
+            }
+        )
 
     return [
         {**row, "configuration": words(Variant.from_slug(row["variant"]))}

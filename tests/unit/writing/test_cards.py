@@ -181,6 +181,37 @@ def test_a_card_has_what_a_mean_step_consists_of_and_what_idle_time_allows_at_mo
     assert card["parts"].replace("\u00a0", " ") == parts
 
 
+@pytest.mark.parametrize(
+    ("rule", "idle", "left"),
+    [
+        ("tensor cores", 0.1, "faster kernels only"),
+        ("tensor cores", 0.3, "less Python between operations"),
+        ("data loader", 0.1, "not known"),
+    ],
+)
+def test_what_no_cpu_can_answer_leaves_nothing_open_on_it(
+    rule: str, idle: float, left: str
+) -> None:
+    tables, _ = base(("cpu",))
+    (first, *_) = chains(tables)
+    eager, _ = first["pair"]
+    step = tables.step_categories.iloc[0].to_dict() | {"variant": eager["variant"]}
+    step_ms = 1000 * eager["batch_size"] / eager["throughput_per_s"]
+    parts = [
+        {**step, "category": name, "share": share, "ms_per_step": step_ms * share}
+        for name, share in {"convolution": 1 - idle, "idle": idle}.items()
+    ]
+    unanswered = [{"variant": step["variant"], "rule": rule, "reason": "it is a CPU's"}]
+    changed = with_tables(
+        tables,
+        step_categories=pd.DataFrame(parts),
+        trace_unanswered=pd.DataFrame(unanswered),
+        trace_advice=tables.trace_advice.iloc[:0],
+    )
+
+    assert limit_cards(changed, [first])[0]["left"] == left
+
+
 def test_without_any_trace_there_is_no_card() -> None:
     tables = studied()
 
