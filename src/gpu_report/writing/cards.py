@@ -78,7 +78,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "busy": "busy: share of the step with work on the GPU",
     "at_most": "if never idle: speedup without idle time, all else the same",
     "mfu": "MFU: operations per second over the data sheet's dense peak",
-    "of_peak": "of measured peak: the same over the peak of matrix products measured here",
+    "of_peak": "of measured peak: operations per second over those of the fastest matrix product",
     "preparation_cold_s": "to start: cold-cache compile and capture time",
 }
 _TIED: Final = "\u00a0"
@@ -360,6 +360,6 @@ def _next(
     if busy < BUSY and WAITING & unknown and not WAITING & {*rules[:1]}:
         return "find out what it waits for"
     if not rules:
-        known = "faster kernels only" if busy >= BUSY else "less Python between operations"
+        known = "only faster kernels" if busy >= BUSY else "less Python between operations"
         return "not known" if unknown and busy < ALWAYS_BUSY else known
     return NEXT.get(rules[0], rules[0])

@@ -403,7 +403,11 @@ class MachineResults:
             f"Closest to a decision: {'; '.join(pairs)}.",
         ]
         return [
-            *(still_open if claims else ["The time budget left no throughput comparison open."]),
+            *(
+                still_open
+                if claims
+                else ["Further processes would decide no more throughput comparisons."]
+            ),
             f"{len(fewer)} of {len(measured)} configurations trained in fewer processes than the "
             f"study requests. Each first trained in {FIRST_PROCESSES}; further processes went only "
             f"to comparisons with an adjusted p of {EARLY} or more that further processes could "

@@ -184,7 +184,7 @@ def test_a_card_has_what_a_mean_step_consists_of_and_what_idle_time_allows_at_mo
 @pytest.mark.parametrize(
     ("rule", "idle", "left"),
     [
-        ("tensor cores", 0.1, "faster kernels only"),
+        ("tensor cores", 0.1, "only faster kernels"),
         ("tensor cores", 0.3, "less Python between operations"),
         ("data loader", 0.1, "not known"),
     ],

@@ -223,7 +223,8 @@ def overhead(group: Group) -> Answer | None:
         no=f"Fixed costs do not dominate the smallest model of {group.title}",
         whether=f"fixed costs dominate the smallest model of {group.title}",
         measured=f": {group.words(large)} has {factor_alone(factor)} the parameters of "
-        f"{smallest}, and a step took {times(longer)} as long.",
+        f"{smallest}, and a step took {times(longer)} as long; the limit is the square root of the "
+        "former.",
         evidence=evidence_of_columns(
             [large, small], {"step_time_ms": "time per step"}, group.table
         ),
