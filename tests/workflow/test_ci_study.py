@@ -86,7 +86,6 @@ def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_
     text = " ".join(built.run("pdftotext", ALONE, "-").stdout.split())
     folder = built.folder / "report/experiments/batch_size"
     log = (folder / "build/gpu_report.log").read_text("utf-8", errors="replace")
-    (figure,) = folder.glob("figures/*/*.pdf")
 
     assert re.findall(r"^\\gpurepsection\{(.+?)\}", sections_of(folder), re.MULTILINE) == [
         "Machine and method",
@@ -94,10 +93,11 @@ def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_
         "Batch size",
     ]
     assert "Which batch size trains fastest" in text
-    assert "2 of 2 configurations" in text
+    assert "2 of 2" in text
     assert "??" not in text
     assert log_problems(log) == []
-    assert figure.stem == "batch_size_throughput"
+    # Its table says as much of two configurations.
+    assert not [*folder.glob("figures/*/*.pdf")]
 
 
 def sections_of(folder: Path) -> str:
