@@ -18,7 +18,6 @@ import msgspec
 from gpu_report.errors import TraceError
 from gpu_report.records.record import MOST_SLOWED, Record, is_as_timed
 from gpu_report.storage.columns import Table
-from gpu_report.storage.json_files import nine_digits
 from gpu_report.study.variant import Variant
 from gpu_report.traces.advice import ADVICE, UNANSWERED, weigh
 from gpu_report.traces.attribution import Attributed, DeviceWork, HostCalls, attribute
@@ -283,20 +282,25 @@ def as_csv(tables: TraceTables) -> dict[str, str]:
 
 
 def table_as_csv(table: Table, rows: Iterable[Row]) -> str:
-    """The text of one file, its fractions with nine digits.
+    """The text of one file, its fractions with six digits, of a number above 1000 those down to the
+    third decimal: of milliseconds the microsecond. More would be half of a published bundle.
 
     Raises:
         TableError: as for `as_csv`.
     """
     return table.rows_to_csv(
         {
-            name: nine_digits(value)
+            name: _six_digits(value)
             if isinstance(value, float) and not value.is_integer()
             else value
             for name, value in row.items()
         }
         for row in rows
     )
+
+
+def _six_digits(value: float) -> float:
+    return round(value, 3) if abs(value) > 1000 else float(f"{value:.6g}")
 
 
 def table_files(folder: Path) -> dict[Table, Path]:
