@@ -267,7 +267,7 @@ def _read(
             for slug, record in known.items()
             if (why := _why_untestable(record, study, machine.devices))
         },
-        spread=sessions.spread,
+        spread=max(sessions.spreads, default=None),
         is_same_machine=is_same,
     )
 

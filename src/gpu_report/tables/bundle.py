@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from gpu_report.glossary import Row
 from gpu_report.study.options import is_bound, option_names
 from gpu_report.study.variant import LENGTH_FIELDS
-from gpu_report.tables.sessions import spread_of
+from gpu_report.tables.sessions import spread_for, spreads_of
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
 
 if TYPE_CHECKING:
@@ -226,11 +226,10 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
             return replace(summary_in(own, "speedup"), p=own["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:
         return NOT_MEASURED
-    return ratio_of_means(
-        summary_in(row, "throughput_per_s"),
-        summary_in(baseline, "throughput_per_s"),
-        spread_of(rows_of(tables.sentinels)) if row["session"] != baseline["session"] else None,
-    )
+    one, other = (summary_in(each, "throughput_per_s") for each in (row, baseline))
+    is_one_session = row["session"] == baseline["session"]
+    spreads = [] if is_one_session else spreads_of(rows_of(tables.sentinels))
+    return ratio_of_means(one, other, spread_for(spreads, one, other))
 
 
 def summary_in(row: Row, column: str) -> Summary:

@@ -20,7 +20,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.record import Attempt, Record, SentinelPoint
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.tables.statistics import VARIANT, Spread, summarise
+from gpu_report.tables.statistics import VARIANT, Spread, Summary, is_steadier, summarise
 
 LONGEST_GAP: Final = timedelta(hours=1)
 """Between two measurements of a session, from the end of one to the begin of the next."""
@@ -62,23 +62,31 @@ SENTINELS: Final = Table(
             "1",
             "That between the means of sessions; missing of fewer than two sessions.",
         ),
+        number(
+            "deviation_of_processes",
+            "1",
+            "That between the processes of one point, pooled; missing without two such processes.",
+        ),
+        whole("process_freedom", "1", "Degrees of freedom of deviation_of_processes."),
     ),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sessions:
-    """The number of the session by the time at which something was measured, and how far numbers
-    differ from one session to the next; None where that is not measured.
+    """The number of the session by the time at which something was measured, and how far the
+    sentinels differ from one session to the next; none where that is not measured.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
-    spread: Spread | None = None
+    spreads: Sequence[Spread] = ()
 
-    def between(self, record: Record, reference: Record) -> Spread | None:
-        """The spread by which their comparison is widened; None in one session."""
+    def between(self, record: Record, reference: Record, *sides: Summary) -> Spread | None:
+        """The spread by which the comparison of their throughputs is widened; None in one
+        session.
+        """
         sessions = {self.numbers.get(each.provenance.measured_at) for each in (record, reference)}
-        return self.spread if len(sessions) > 1 else None
+        return spread_for(self.spreads, *sides) if len(sessions) > 1 else None
 
 
 ONE_SESSION: Final = Sessions()
@@ -90,7 +98,7 @@ def sessions_of(
 ) -> Sessions:
     """The session of each record, search and point, and the spread between sessions."""
     numbers = number_sessions([*measured, *points])
-    return Sessions(numbers=numbers, spread=spread_of(tabulate_sentinels(points, numbers)))
+    return Sessions(numbers=numbers, spreads=spreads_of(tabulate_sentinels(points, numbers)))
 
 
 def number_sessions(measured: Iterable[Attempt | SearchRecord]) -> dict[str, int]:
@@ -109,19 +117,38 @@ def number_sessions(measured: Iterable[Attempt | SearchRecord]) -> dict[str, int
     return numbers
 
 
-def spread_of(sentinels: Iterable[Row]) -> Spread | None:
-    """That of the sentinel with most sessions by the newest protocol, of several the one that
-    differs most between them; None of fewer than two sessions.
+def spreads_of(sentinels: Iterable[Row]) -> list[Spread]:
+    """Those of the sentinels with most sessions by the newest protocol, the one with the steadiest
+    processes first; none of fewer than two sessions.
     """
-    found = [
-        (row["protocol_version"], row["sessions"], row["deviation_between"])
-        for row in sentinels
-        if row["sessions"] > 1
+    found = [row for row in sentinels if row["sessions"] > 1]
+    newest = max(((row["protocol_version"], row["sessions"]) for row in found), default=None)
+    spreads = {
+        Spread(
+            row["deviation_between"],
+            row["sessions"],
+            row["deviation_of_processes"],
+            row["process_freedom"],
+        )
+        for row in found
+        if (row["protocol_version"], row["sessions"]) == newest
+    }
+    return sorted(spreads, key=lambda spread: (not spread.freedom, spread.of_processes))
+
+
+def spread_for(spreads: Sequence[Spread], *sides: Summary) -> Spread | None:
+    """The widest of the `spreads_of` a machine's sentinels that says something about a comparison
+    of these throughputs.
+
+    A sentinel whose processes vary significantly more than those of both sides waits for something,
+    mostly the host, that they do not wait for: how that differs between sessions is not theirs.
+    """
+    fitting = [
+        spread
+        for spread in spreads
+        if not all(is_steadier(side, spread.of_processes, spread.freedom) for side in sides)
     ]
-    if not found:
-        return None
-    _, sessions, deviation = max(found)
-    return Spread(deviation, sessions)
+    return max(fitting or spreads[:1], default=None)
 
 
 def tabulate_sentinels(points: Iterable[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:
@@ -139,12 +166,16 @@ def _rows_of(points: Sequence[SentinelPoint], numbers: Mapping[str, int]) -> lis
         if point.throughputs_per_s:
             logs.setdefault(numbers[point.provenance.measured_at], []).append(math.log(speed))
     means = [fmean(values) for values in logs.values()]
-    squares = [(log - fmean(values)) ** 2 for values in logs.values() for log in values]
-    freedom = len(squares) - len(means)
+    within, _ = _pooled([*logs.values()])
+    of_processes, freedom = _pooled(
+        [[*map(math.log, each)] for point in points if (each := point.throughputs_per_s)]
+    )
     of_all = {
         "sessions": len(means),
-        "deviation_within": math.sqrt(sum(squares) / freedom) if freedom else math.nan,
+        "deviation_within": within,
         "deviation_between": stdev(means) if len(means) > 1 else math.nan,
+        "deviation_of_processes": of_processes,
+        "process_freedom": freedom,
     }
     return [
         {
@@ -161,3 +192,12 @@ def _rows_of(points: Sequence[SentinelPoint], numbers: Mapping[str, int]) -> lis
         }
         for point, speed in zip(points, speeds, strict=True)
     ]
+
+
+def _pooled(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """The standard deviation of values from the means of their groups, and its degrees of freedom;
+    NaN without two values in a group.
+    """
+    squares = [(value - fmean(values)) ** 2 for values in groups for value in values]
+    freedom = len(squares) - len(groups)
+    return math.sqrt(sum(squares) / freedom) if freedom else math.nan, freedom

@@ -80,11 +80,14 @@ class Summary:
 
 class Spread(NamedTuple):
     """How far a number differs from one session of measuring to the next: the standard deviation of
-    its logarithm, and the number of sessions that it is estimated from, two at least.
+    its logarithm, and the number of sessions that it is estimated from, two at least. Beside it the
+    standard deviation between processes of one time, with its degrees of freedom.
     """
 
     deviation: float
     sessions: int
+    of_processes: float = math.nan
+    freedom: int = 0
 
 
 NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count=0)
@@ -195,6 +198,21 @@ def difference_of_means(one: Summary, other: Summary, spread: Spread | None = No
         for half, each in zip(halves, (one, other), strict=True)
     ]
     return _of_two(one.value - other.value, squares, (one.count, other.count), spread=spread)
+
+
+def is_steadier(figure: Summary, deviation: float, freedom: int) -> bool:
+    """Whether the processes of a figure vary significantly less than a standard deviation of
+    logarithms with these degrees of freedom: the F test of two variances.
+    """
+    if figure.count < FEWEST_FOR_INTERVAL or not freedom:
+        return False
+    own = figure.count - 1
+    error = math.log(figure.high / figure.low) / 2 / students_t(own)
+    if not deviation > error:
+        return False
+    of_figure = own * figure.count * error**2
+    part = of_figure / (of_figure + freedom * deviation**2)
+    return _incomplete_beta(own / 2, freedom / 2, part) < SIGNIFICANCE
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

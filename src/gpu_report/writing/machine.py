@@ -29,7 +29,7 @@ from gpu_report.tables.claims import (
     seconds_to_complete,
 )
 from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
-from gpu_report.tables.sessions import Sessions, number_sessions, spread_of
+from gpu_report.tables.sessions import Sessions, number_sessions, spreads_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
 from gpu_report.words import (
     date_words,
@@ -114,9 +114,9 @@ software.
 """
 
 
-def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, list[str]]:
+def limits(rows: Sequence[Row], spreads: Sequence[Spread] = ()) -> Mapping[str, list[str]]:
     """The sentences about the limits that these rows have, by what limits them; those with names
-    are TeX. The `spread` is that between the machine's sessions.
+    are TeX. The `spreads` are those between the machine's sessions.
     """
     measured = [row for row in rows if row["status"] == "ok"]
     projected = [row for row in measured if row["epoch_time_projected"]]
@@ -132,7 +132,7 @@ def limits(rows: Sequence[Row], spread: Spread | None = None) -> Mapping[str, li
             "sessions is not known. A session ends when the machine changes, reboots, or measures "
             "nothing for more than an hour."
         ]
-        if spread is None and len({row["session"] for row in measured}) > 1
+        if not spreads and len({row["session"] for row in measured}) > 1
         else [],
         "projected": [
             f"In {_of(projected, measured)}, epochs have a fixed number of steps, whatever the "
@@ -373,7 +373,7 @@ class MachineResults:
     @cached_property
     def limits(self) -> Mapping[str, list[str]]:
         """What its numbers do not say, by what limits them."""
-        found = limits(self.variants, spread_of(rows_of(self.tables.sentinels)))
+        found = limits(self.variants, spreads_of(rows_of(self.tables.sentinels)))
         return {**found, "processes": [*found["processes"], *self.left_open]}
 
     @cached_property
@@ -384,8 +384,8 @@ class MachineResults:
         if not fewer:
             return []
         records = {record.variant: record for record in self.records}
-        spread = spread_of(rows_of(self.tables.sentinels))
-        sessions = Sessions(numbers=number_sessions(self.records), spread=spread)
+        spreads = spreads_of(rows_of(self.tables.sentinels))
+        sessions = Sessions(numbers=number_sessions(self.records), spreads=spreads)
         claims = [
             claim
             for claim in open_claims(self.experiments, records, sessions)

@@ -1,6 +1,7 @@
 """Sentinels show how far numbers drift, and a comparison of two sessions is widened by it."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,11 @@ from gpu_report.tables.sessions import (
     SENTINELS,
     Sessions,
     number_sessions,
-    spread_of,
+    spread_for,
+    spreads_of,
     tabulate_sentinels,
 )
-from gpu_report.tables.statistics import Spread, ratio
+from gpu_report.tables.statistics import Spread, Summary, ratio, summarise
 from gpu_report.tables.variants import variant_row
 from tests.factories import CODE_DIGEST, make_record
 from tests.tabulated import tabulate_experiment
@@ -78,7 +80,8 @@ def test_points_are_compared_with_the_first_within_and_between_sessions() -> Non
     assert [row["ratio_to_first"] for row in found] == pytest.approx([1.0, 1.04, 1.1])
     assert found[0]["deviation_within"] == pytest.approx((high - low) / math.sqrt(2))
     between = abs(math.log(110) - (low + high) / 2) / math.sqrt(2)
-    assert spread_of(found) == pytest.approx((between, 2))
+    (spread,) = spreads_of(found)
+    assert spread[:2] == pytest.approx((between, 2))
 
 
 def test_one_session_has_no_spread_between_sessions() -> None:
@@ -86,7 +89,7 @@ def test_one_session_has_no_spread_between_sessions() -> None:
 
     assert math.isnan(found[0]["deviation_within"])
     assert math.isnan(found[0]["deviation_between"])
-    assert spread_of(found) is None
+    assert spreads_of(found) == []
 
 
 def test_a_sentinel_that_failed_is_a_row_with_its_reason() -> None:
@@ -111,21 +114,64 @@ def test_a_sentinel_with_other_settings_is_another_one() -> None:
     found = rows(point_at(MORNING, [100, 100]), other.model_copy(update={"measurement": asked}))
 
     assert [row["ratio_to_first"] for row in found] == [1.0, 1.0]
-    assert spread_of(found) is None
+    assert spreads_of(found) == []
 
 
-def test_the_spread_is_that_of_the_sentinel_with_most_sessions_by_the_newest_protocol() -> None:
+def test_processes_of_a_point_vary_around_its_own_mean() -> None:
+    first, _ = rows(point_at(MORNING, [100, 104]), point_at(LATER, [200, 208, 204]))
+
+    logs = [math.log(1.04), math.log(1.02)]
+    squares = logs[0] ** 2 / 2 + 2 * statistics.variance([0.0, *logs])
+    assert first["deviation_of_processes"] == pytest.approx(math.sqrt(squares / 3))
+    assert first["process_freedom"] == 3
+
+
+def test_spreads_are_those_of_the_sentinels_with_most_sessions_by_the_newest_protocol() -> None:
     found = [
-        {"protocol_version": version, "sessions": sessions, "deviation_between": deviation}
+        {
+            "protocol_version": version,
+            "sessions": sessions,
+            "deviation_between": deviation,
+            "deviation_of_processes": 2 * deviation,
+            "process_freedom": 3,
+        }
         for version, sessions, deviation in (
             (2, 20, 0.5),
-            (3, 12, 0.01),
             (3, 12, 0.02),
+            (3, 12, 0.01),
             (3, 2, 0.4),
         )
     ]
 
-    assert spread_of(found) == Spread(0.02, 12)
+    assert spreads_of(found) == [Spread(0.01, 12, 0.02, 3), Spread(0.02, 12, 0.04, 3)]
+
+
+STEADY, UNSTEADY = Spread(0.005, 3, 0.001, 4), Spread(0.04, 3, 0.03, 4)
+
+
+def of_processes(*percent: float) -> Summary:
+    return summarise([100 * (1 + each / 100) for each in percent])
+
+
+def test_what_varies_as_little_as_the_steady_sentinel_is_widened_by_it_alone() -> None:
+    calm, restless = of_processes(0, 0.1, 0.2, 0.3, 0.1), of_processes(-3, 0, 3, 5, -4)
+
+    assert spread_for([STEADY, UNSTEADY], calm, calm) == STEADY
+    assert spread_for([STEADY, UNSTEADY], calm, restless) == UNSTEADY
+    assert spread_for([STEADY, UNSTEADY], restless, restless) == UNSTEADY
+
+
+def test_what_varies_less_than_every_sentinel_is_widened_by_the_steadiest() -> None:
+    still = of_processes(0, 0, 0, 0, 0.001)
+
+    assert spread_for([STEADY, UNSTEADY], still, still) == STEADY
+    assert spread_for([], still, still) is None
+
+
+def test_processes_too_few_to_vary_are_widened_by_the_widest_spread() -> None:
+    alone = of_processes(0)
+
+    assert spread_for([STEADY, UNSTEADY], alone, of_processes(0, 0.1, 0.2)) == UNSTEADY
 
 
 SPREAD = Spread(0.02, 4)
@@ -139,8 +185,8 @@ def compared(sessions: Sessions) -> Any:
 
 
 def test_a_comparison_of_two_sessions_is_widened_and_flagged() -> None:
-    plain = compared(Sessions(numbers={MORNING: 1, EVENING: 1}, spread=SPREAD))
-    across = compared(Sessions(numbers={MORNING: 1, EVENING: 2}, spread=SPREAD))
+    plain = compared(Sessions(numbers={MORNING: 1, EVENING: 1}, spreads=[SPREAD]))
+    across = compared(Sessions(numbers={MORNING: 1, EVENING: 2}, spreads=[SPREAD]))
 
     assert across["speedup"] == plain["speedup"]
     assert across["speedup_low"] < plain["speedup_low"] < plain["speedup_high"]
@@ -170,7 +216,7 @@ def test_the_spread_counts_once_for_each_side_with_its_own_degrees_of_freedom() 
 
 
 def test_a_variant_alone_has_its_session_and_no_flag() -> None:
-    sessions = Sessions(numbers={EVENING: 3}, spread=SPREAD)
+    sessions = Sessions(numbers={EVENING: 3}, spreads=[SPREAD])
 
     row = variant_row(made_at(EVENING), today=TODAY, sessions=sessions)
 

@@ -15,6 +15,7 @@ from gpu_report.tables.statistics import (
     Summary,
     difference,
     holm,
+    is_steadier,
     ratio,
     ratio_of_means,
     students_p,
@@ -150,6 +151,24 @@ def test_students_distribution_is_that_of_scipy(freedom: float, t: float) -> Non
     assert students_t(freedom) == pytest.approx(
         stats.t.ppf((1 + CONFIDENCE) / 2, freedom), rel=1e-9
     )
+
+
+@given(MANY_TIMES, st.floats(1e-3, 10), st.integers(1, 30))
+def test_a_figure_is_steadier_by_the_f_test_of_scipy(
+    values: list[float], deviation: float, freedom: int
+) -> None:
+    variance = statistics.variance(map(math.log, values))
+    p = float(stats.f.sf(deviation**2 / variance, freedom, len(values) - 1))
+    assume(abs(p - 0.05) > 1e-6)
+
+    assert is_steadier(summarise(values), deviation, freedom) == (p < 0.05)
+
+
+def test_equal_values_are_steadier_than_any_deviation_and_one_value_than_none() -> None:
+    assert is_steadier(summarise([5.0, 5.0, 5.0]), 1e-6, 4)
+    assert not is_steadier(summarise([5.0, 5.0, 5.0]), 0.0, 4)
+    assert not is_steadier(summarise([5.0]), 0.5, 4)
+    assert not is_steadier(summarise([5.0, 5.0, 5.1]), math.nan, 0)
 
 
 def test_three_processes_have_students_interval_of_two_degrees_of_freedom() -> None:

@@ -84,5 +84,5 @@ def test_sessions_without_a_measured_spread_are_said_and_with_one_they_are_in_th
     rows = variant_rows(make_records(STUDY))
     of_two = [{**row, "session": 1 + index % 2} for index, row in enumerate(rows)]
 
-    assert limits(rows)["sessions"] == limits(of_two, Spread(0.01, 2))["sessions"] == []
+    assert limits(rows)["sessions"] == limits(of_two, [Spread(0.01, 2)])["sessions"] == []
     assert "the spread between sessions is not known" in limits(of_two)["sessions"][0]
