@@ -47,7 +47,7 @@ CHAIN: Final = (
 )
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
-    Text("largest parts", "parts", width=0.34, longest=200),
+    Text("largest categories", "parts", width=0.34, longest=200),
     Text("try next", "left", width=0.16, longest=200),
     metric("step_ms", "step", "ms"),
     metric("busy", "busy", "share"),

@@ -425,7 +425,10 @@ class MachineResults:
         numbers, or a mark.
         """
         marked = ", ".join(f"{mark} ({number})" for mark, number in self.flagged.items() if number)
-        with_marks = f"Quality flags, by number of configurations: {marked}."
+        with_marks = (
+            "Quality flags, by number of configurations (the notes of tables give which): "
+            f"{marked}."
+        )
         return [
             *_versions(self.measured),
             *_processes(self.measured),
