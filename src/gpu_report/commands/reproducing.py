@@ -66,7 +66,7 @@ from gpu_report.tables.reproduction import (
     wanting,
     why_not_testable,
 )
-from gpu_report.tables.sessions import sessions_of
+from gpu_report.tables.sessions import sessions_of, spread_for
 from gpu_report.tables.statistics import Spread
 from gpu_report.tables.variants import VARIANTS, in_reading_order, variant_row
 from gpu_report.tables.verdicts import environment_differences
@@ -267,7 +267,7 @@ def _read(
             for slug, record in known.items()
             if (why := _why_untestable(record, study, machine.devices))
         },
-        spread=max(sessions.spreads, default=None),
+        spread=spread_for(sessions.spreads),
         is_same_machine=is_same,
     )
 

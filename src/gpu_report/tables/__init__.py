@@ -81,7 +81,7 @@ class Measured:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """The session of each record and point, and the spread between sessions."""
+        """The session of each record and point, and the spreads between sessions."""
         return sessions_of([*self.records, *self.searches], self.points)
 
     @cached_property

@@ -20,7 +20,15 @@ from gpu_report.glossary import Row
 from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.record import Attempt, Record, SentinelPoint
 from gpu_report.storage.columns import Table, number, text, whole
-from gpu_report.tables.statistics import VARIANT, Spread, Summary, is_steadier, summarise
+from gpu_report.tables.statistics import (
+    NOT_MEASURED,
+    VARIANT,
+    Spread,
+    Summary,
+    deviation_of,
+    summarise,
+    varies_more,
+)
 
 LONGEST_GAP: Final = timedelta(hours=1)
 """Between two measurements of a session, from the end of one to the begin of the next."""
@@ -96,7 +104,7 @@ ONE_SESSION: Final = Sessions()
 def sessions_of(
     measured: Iterable[Attempt | SearchRecord], points: Sequence[SentinelPoint]
 ) -> Sessions:
-    """The session of each record, search and point, and the spread between sessions."""
+    """The session of each record, search and point, and the spreads between sessions."""
     numbers = number_sessions([*measured, *points])
     return Sessions(numbers=numbers, spreads=spreads_of(tabulate_sentinels(points, numbers)))
 
@@ -118,11 +126,11 @@ def number_sessions(measured: Iterable[Attempt | SearchRecord]) -> dict[str, int
 
 
 def spreads_of(sentinels: Iterable[Row]) -> list[Spread]:
-    """Those of the sentinels with most sessions by the newest protocol, the one with the steadiest
-    processes first; none of fewer than two sessions.
+    """Those of the sentinels by the newest protocol with at least two sessions, the one with the
+    steadiest processes first.
     """
     found = [row for row in sentinels if row["sessions"] > 1]
-    newest = max(((row["protocol_version"], row["sessions"]) for row in found), default=None)
+    newest = max((row["protocol_version"] for row in found), default=None)
     spreads = {
         Spread(
             row["deviation_between"],
@@ -131,24 +139,31 @@ def spreads_of(sentinels: Iterable[Row]) -> list[Spread]:
             row["process_freedom"],
         )
         for row in found
-        if (row["protocol_version"], row["sessions"]) == newest
+        if row["protocol_version"] == newest
     }
-    return sorted(spreads, key=lambda spread: (not spread.freedom, spread.of_processes))
+    return sorted(spreads, key=lambda spread: (not spread.process_freedom, spread.of_processes))
 
 
 def spread_for(spreads: Sequence[Spread], *sides: Summary) -> Spread | None:
     """The widest of the `spreads_of` a machine's sentinels that says something about a comparison
-    of these throughputs.
+    of these throughputs; without them the widest of all.
 
-    A sentinel whose processes vary significantly more than those of both sides waits for something,
-    mostly the host, that they do not wait for: how that differs between sessions is not theirs.
+    A sentinel is left out if its processes vary significantly more than those of the noisier side,
+    and these are nearer to the steadiest sentinel's. This assumes that what varies less between
+    processes also varies less between sessions: a host that is steady in each session and another
+    one in the next is not seen by a sentinel that does not wait for it.
     """
-    fitting = [
+    noisier = max(sides, key=deviation_of, default=NOT_MEASURED)
+    own = deviation_of(noisier)
+    kept = [
         spread
         for spread in spreads
-        if not all(is_steadier(side, spread.of_processes, spread.freedom) for side in sides)
+        if not (
+            own**2 < spread.of_processes * spreads[0].of_processes
+            and varies_more(spread.of_processes, spread.process_freedom, own, noisier.count - 1)
+        )
     ]
-    return max(fitting or spreads[:1], default=None)
+    return max(kept or spreads[:1], default=None)
 
 
 def tabulate_sentinels(points: Iterable[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:

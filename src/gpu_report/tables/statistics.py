@@ -87,7 +87,7 @@ class Spread(NamedTuple):
     deviation: float
     sessions: int
     of_processes: float = math.nan
-    freedom: int = 0
+    process_freedom: int = 0
 
 
 NOT_MEASURED: Final = Summary(value=math.nan, low=math.nan, high=math.nan, count=0)
@@ -200,19 +200,23 @@ def difference_of_means(one: Summary, other: Summary, spread: Spread | None = No
     return _of_two(one.value - other.value, squares, (one.count, other.count), spread=spread)
 
 
-def is_steadier(figure: Summary, deviation: float, freedom: int) -> bool:
-    """Whether the processes of a figure vary significantly less than a standard deviation of
-    logarithms with these degrees of freedom: the F test of two variances.
+def deviation_of(figure: Summary) -> float:
+    """The standard deviation between the processes of a figure, of their logarithms; infinite where
+    they are too few to have an interval.
     """
-    if figure.count < FEWEST_FOR_INTERVAL or not freedom:
-        return False
-    own = figure.count - 1
-    error = math.log(figure.high / figure.low) / 2 / students_t(own)
-    if not deviation > error:
-        return False
-    of_figure = own * figure.count * error**2
-    part = of_figure / (of_figure + freedom * deviation**2)
-    return _incomplete_beta(own / 2, freedom / 2, part) < SIGNIFICANCE
+    if figure.count < FEWEST_FOR_INTERVAL:
+        return math.inf
+    half = math.log(figure.high / figure.low) / 2
+    return half / students_t(figure.count - 1) * math.sqrt(figure.count)
+
+
+def varies_more(deviation: float, freedom: int, other: float, other_freedom: int) -> bool:
+    """Whether a standard deviation is significantly greater than another one, each estimated with
+    its degrees of freedom: the F test of two variances.
+    """
+    squares, other_squares = freedom * deviation**2, other_freedom * other**2
+    part = other_squares / (other_squares + squares)
+    return _incomplete_beta(other_freedom / 2, freedom / 2, part) < SIGNIFICANCE
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -283,23 +283,21 @@ def as_csv(tables: TraceTables) -> dict[str, str]:
 
 def table_as_csv(table: Table, rows: Iterable[Row]) -> str:
     """The text of one file, its fractions with six digits, of a number above 1000 those down to the
-    third decimal: of milliseconds the microsecond. More would be half of a published bundle.
+    third decimal: of milliseconds the microsecond. More would only make bundles larger.
 
     Raises:
         TableError: as for `as_csv`.
     """
     return table.rows_to_csv(
         {
-            name: _six_digits(value)
-            if isinstance(value, float) and not value.is_integer()
-            else value
+            name: _rounded(value) if isinstance(value, float) and not value.is_integer() else value
             for name, value in row.items()
         }
         for row in rows
     )
 
 
-def _six_digits(value: float) -> float:
+def _rounded(value: float) -> float:
     return round(value, 3) if abs(value) > 1000 else float(f"{value:.6g}")
 
 

@@ -26,6 +26,10 @@ _MOST_BUSY: Final = 1.05
 """Kernels and copies of a profiled step up to here over the timed step of the slowest process:
 processes of one training differ by some per cent.
 """
+_LEAST_REST: Final = 1e-4
+"""Of the kernels and copies of a step, in what is no such part; less is lost in the rounding of
+tables.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def of_timed_steps(
     steps = Gate(tables).rows(STEPS, "device_busy_ms", "wall_ms")
     fixed_ms = sum(_fixed_ms(row) for row in steps)
     rest_ms = sum(row["wall_ms"] for row in steps) - fixed_ms
-    if not (fixed_ms > 0 and rest_ms > 0):
+    if not (fixed_ms > 0 and rest_ms > _LEAST_REST * fixed_ms):
         return tables
     factor = max(len(steps) * timed.median_ms - fixed_ms, 0.0) / rest_ms
     before = {row["step"]: row for row in tables[STEPS]}

@@ -2,10 +2,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import Tables, shown_profiles
+from tests.factories import with_tables
 from tests.unit.figures.drawn import study_and_tables
 
 LSTM_SHOWN = ["none", "graphs"]
@@ -117,6 +119,28 @@ def test_of_those_that_are_not_significantly_slower_the_one_with_fewest_options_
     tables = replace(tables, experiments={"optimization": frame.assign(**ends)})
 
     assert options_of(tables, "lstm") == ["none", shown]
+
+
+SENTINELS = [
+    {"protocol_version": 4, "sessions": 2, "process_freedom": 4, **of_sentinel}
+    for of_sentinel in (
+        {"deviation_between": 0.005, "deviation_of_processes": 0.01},
+        {"deviation_between": 0.4, "deviation_of_processes": 0.3},
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("sentinels", "shown"),
+    [(SENTINELS, LSTM_SHOWN), (SENTINELS[1:], ["none"])],
+    ids=["one that fits", "only a noisy one"],
+)
+def test_the_fastest_of_another_session_is_shown_if_the_sentinel_that_fits_it_allows(
+    sentinels: list[dict[str, float]], shown: list[str]
+) -> None:
+    tables = compared_by_nothing({"graphs": {"session": 2}}, half=0.01)
+
+    assert options_of(with_tables(tables, sentinels=pd.DataFrame(sentinels)), "lstm") == shown
 
 
 def test_a_bound_is_not_shown_as_the_fastest_loop() -> None:

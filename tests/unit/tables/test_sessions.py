@@ -126,24 +126,25 @@ def test_processes_of_a_point_vary_around_its_own_mean() -> None:
     assert first["process_freedom"] == 3
 
 
-def test_spreads_are_those_of_the_sentinels_with_most_sessions_by_the_newest_protocol() -> None:
+def test_spreads_are_those_of_the_sentinels_by_the_newest_protocol_the_steadiest_first() -> None:
     found = [
         {
             "protocol_version": version,
             "sessions": sessions,
-            "deviation_between": deviation,
-            "deviation_of_processes": 2 * deviation,
-            "process_freedom": 3,
+            "deviation_between": between,
+            "deviation_of_processes": of_processes,
+            "process_freedom": freedom,
         }
-        for version, sessions, deviation in (
-            (2, 20, 0.5),
-            (3, 12, 0.02),
-            (3, 12, 0.01),
-            (3, 2, 0.4),
+        for version, sessions, between, of_processes, freedom in (
+            (2, 20, 0.5, 0.01, 3),
+            (3, 2, 0.03, math.nan, 0),
+            (3, 12, 0.01, 0.04, 3),
+            (3, 12, 0.02, 0.01, 3),
+            (3, 1, math.nan, 0.01, 3),
         )
     ]
 
-    assert spreads_of(found) == [Spread(0.01, 12, 0.02, 3), Spread(0.02, 12, 0.04, 3)]
+    assert [spread[:2] for spread in spreads_of(found)] == [(0.02, 12), (0.01, 12), (0.03, 2)]
 
 
 STEADY, UNSTEADY = Spread(0.005, 3, 0.001, 4), Spread(0.04, 3, 0.03, 4)
@@ -159,6 +160,13 @@ def test_what_varies_as_little_as_the_steady_sentinel_is_widened_by_it_alone() -
     assert spread_for([STEADY, UNSTEADY], calm, calm) == STEADY
     assert spread_for([STEADY, UNSTEADY], calm, restless) == UNSTEADY
     assert spread_for([STEADY, UNSTEADY], restless, restless) == UNSTEADY
+    assert spread_for([STEADY, UNSTEADY]) == UNSTEADY
+
+
+def test_what_varies_more_like_the_unsteady_sentinel_is_widened_by_it() -> None:
+    between = of_processes(0, 1, 2, -1, 0.5)  # more than the middle between both
+
+    assert spread_for([STEADY, UNSTEADY], between, between) == UNSTEADY
 
 
 def test_what_varies_less_than_every_sentinel_is_widened_by_the_steadiest() -> None:
@@ -194,6 +202,17 @@ def test_a_comparison_of_two_sessions_is_widened_and_flagged() -> None:
     assert across["speedup_p"] > plain["speedup_p"]
     assert ("other session" in across["marks"], "other session" in plain["marks"]) == (True, False)
     assert across["session"] == 2
+
+
+def test_a_comparison_of_two_sessions_is_widened_by_the_sentinel_that_fits_it() -> None:
+    numbers = {MORNING: 1, EVENING: 2}
+    like_it, unsteady = Spread(0.005, 3, 0.01, 4), Spread(0.04, 3, 0.3, 4)
+    steady, widest, both = (
+        compared(Sessions(numbers=numbers, spreads=spreads))["speedup_high"]
+        for spreads in ([like_it], [unsteady], [like_it, unsteady])
+    )
+
+    assert steady == both < widest
 
 
 def test_a_comparison_stays_as_it_is_where_the_spread_is_not_measured() -> None:

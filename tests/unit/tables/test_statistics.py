@@ -13,14 +13,15 @@ from gpu_report.tables.statistics import (
     CONFIDENCE,
     NOT_MEASURED,
     Summary,
+    deviation_of,
     difference,
     holm,
-    is_steadier,
     ratio,
     ratio_of_means,
     students_p,
     students_t,
     summarise,
+    varies_more,
 )
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e6)
@@ -153,22 +154,27 @@ def test_students_distribution_is_that_of_scipy(freedom: float, t: float) -> Non
     )
 
 
-@given(MANY_TIMES, st.floats(1e-3, 10), st.integers(1, 30))
-def test_a_figure_is_steadier_by_the_f_test_of_scipy(
-    values: list[float], deviation: float, freedom: int
+@given(MANY_TIMES)
+def test_the_deviation_of_processes_is_that_of_their_logarithms(values: list[float]) -> None:
+    logs = [*map(math.log, values)]
+
+    assert deviation_of(summarise(values)) == pytest.approx(statistics.stdev(logs), rel=1e-6)
+
+
+def test_too_few_processes_have_an_infinite_deviation_and_equal_ones_none() -> None:
+    assert deviation_of(summarise([5.0, 5.1])) == deviation_of(NOT_MEASURED) == math.inf
+    assert deviation_of(summarise([5.0, 5.0, 5.0])) == 0
+    assert varies_more(1e-6, 4, 0.0, 2)
+
+
+@given(st.floats(1e-3, 10), st.integers(1, 30), st.floats(1e-3, 10), st.integers(1, 30))
+def test_deviations_are_compared_by_the_f_test_of_scipy(
+    deviation: float, freedom: int, other: float, other_freedom: int
 ) -> None:
-    variance = statistics.variance(map(math.log, values))
-    p = float(stats.f.sf(deviation**2 / variance, freedom, len(values) - 1))
+    p = float(stats.f.sf((deviation / other) ** 2, freedom, other_freedom))
     assume(abs(p - 0.05) > 1e-6)
 
-    assert is_steadier(summarise(values), deviation, freedom) == (p < 0.05)
-
-
-def test_equal_values_are_steadier_than_any_deviation_and_one_value_than_none() -> None:
-    assert is_steadier(summarise([5.0, 5.0, 5.0]), 1e-6, 4)
-    assert not is_steadier(summarise([5.0, 5.0, 5.0]), 0.0, 4)
-    assert not is_steadier(summarise([5.0]), 0.5, 4)
-    assert not is_steadier(summarise([5.0, 5.0, 5.1]), math.nan, 0)
+    assert varies_more(deviation, freedom, other, other_freedom) == (p < 0.05)
 
 
 def test_three_processes_have_students_interval_of_two_degrees_of_freedom() -> None:

@@ -56,6 +56,16 @@ def test_tables_read_back_are_the_tables_written(tmp_path: Path, fixture: str) -
         pd.testing.assert_frame_equal(pd.DataFrame(read[table]), same)
 
 
+def test_fractions_have_six_digits_and_above_a_thousand_three_decimals(tmp_path: Path) -> None:
+    written_row = {"device": "cpu", "at_ms": 1234.56789, "allocated_mib": 12.3456789}
+    rows = {**EMPTY_TABLES, MEMORY: [{**written_row, "reserved_mib": 20_000_000.0}]}
+
+    (row,) = read_trace_tables(written(rows, tmp_path))[MEMORY]
+
+    assert (row["at_ms"], row["allocated_mib"]) == (1234.568, 12.3457)
+    assert row["reserved_mib"] == 20_000_000
+
+
 def test_without_a_trace_the_tables_have_columns_and_no_rows(tmp_path: Path) -> None:
     folder = written(EMPTY_TABLES, tmp_path)
 
