@@ -73,7 +73,7 @@ def advice(*edits: Edit, verdict: Verdict) -> str:
     return Case(finding=FINDING, verdict=verdict, edits=[*edits, *faster]).derive().recommendation
 
 
-FASTEST = "Train image CNN with batch size {}, the fastest that was measured{}."
+FASTEST = "Train image CNN with batch size {}, the fastest of these batch sizes{}."
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,13 @@ def test_nothing_is_recommended_where_the_baseline_is_as_fast() -> None:
     edits = [*throughputs(8000, 4000, 2000, 1000), batch(64, **figure("speedup", 0.5, 0.1))]
 
     assert Case(finding=FINDING, verdict="no", edits=edits).derive().recommendation == ""
+
+
+def test_a_batch_that_trained_too_few_steps_for_a_quality_is_not_recommended() -> None:
+    rates = throughputs(300, 446, 473, 501)
+
+    assert advice(*rates, batch(1024, optimizer_steps=30), verdict="no")
+    assert advice(*rates, batch(1024, optimizer_steps=29), verdict="no") == ""
 
 
 def test_fewer_than_three_processes_name_a_smaller_batch_without_a_verdict() -> None:
