@@ -34,6 +34,7 @@ from gpu_report.answers.question import (
 from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, Row, capitalized
 from gpu_report.printing.number_format import quantity, share
+from gpu_report.study.options import option_names
 from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
@@ -41,7 +42,7 @@ from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
-from gpu_report.words import described, device_in_words, listed, model_words, optimization_in_words
+from gpu_report.words import described, device_in_words, listed, optimization_in_words
 
 BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
 
@@ -381,8 +382,9 @@ def _followed(
     """The greatest gain of one of these options or precisions, by itself, in one of these
     trainings, with a clause and its evidence; None without any.
 
-    It is significant among all such comparisons (Holm). Precisions are compared with fp32, and
-    custom training loops with nothing.
+    A training with fewer options comes first, because it is nearer to the reader's. The gain is
+    significant among all such comparisons (Holm). Precisions are compared with fp32, and custom
+    training loops with nothing.
     """
     measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
     own_loops = set(scope.tables.own_loops["variant"])
@@ -401,14 +403,15 @@ def _followed(
     gained = [pair for pair in zip(gains, pairs, strict=True) if pair[0].against(1.0) == "above"]
     if not gained:
         return None, "", []
-    gain, (before, after, what) = max(gained, key=lambda pair: pair[0].value)
+    gain, (before, after, what) = max(
+        gained, key=lambda pair: (-len(option_names(pair[1][0]["options"])), pair[0].value)
+    )
     followed = what if what in PRECISIONS else optimization_in_words(what)
-    devices = f" on {after['devices']} devices" if after["devices"] > 1 else ""
     throughputs = [
         evidence(label, shown(row, "throughput_per_s"), "variants", row)
         for label, row in (("throughput before", before), (f"throughput with {what}", after))
     ]
-    return gain, f" (measured: {followed} with {model_words(after)}{devices})", throughputs
+    return gain, f" (measured: {followed} added to {described(before)})", throughputs
 
 
 for _advice in ALL_ADVICE:

@@ -96,6 +96,20 @@ def test_a_gain_that_is_not_significant_is_none() -> None:
     assert Case(finding="trace_tensor_cores", verdict="yes", edits=edits).derive().gain is None
 
 
+def test_the_gain_of_an_option_is_that_over_the_training_with_the_fewest_others() -> None:
+    everything = {"optimization": "fused+resident+compile"}
+    compiled = [
+        given(BY_NAME["launch-bound"]),
+        Edit(table="optimization", where={"optimization": "compile"}, cells=figure("speedup", 1.5)),
+        Edit(table="variants", where=everything, cells=figure("throughput_per_s", 1e6)),
+    ]
+
+    found = Case(finding="trace_launch_bound", verdict="yes", edits=compiled).derive()
+
+    assert found.gain == 1.5
+    assert "torch.compile added to U-Net 64px on the GPU (batch size 8)" in found.recommendation
+
+
 def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_count() -> None:
     advice = BY_NAME["launch-bound"]
     of_doubted = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"variant": SLOWED})
