@@ -23,7 +23,6 @@ QuestionName = tuple[str, str]
 """What a question is about, such as an axis or a chapter, and its name."""
 
 ACROSS_EXPERIMENTS: Final[Mapping[str, tuple[QuestionName, ...]]] = {
-    "What limits training?": ((TRACE, "limits"),),
     "Why do small models gain little on a GPU?": (("size", "overhead"),),
     "How can GPU idle time be reduced?": (
         ("workers", "help"),

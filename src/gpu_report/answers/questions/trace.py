@@ -66,8 +66,6 @@ _PARTS_ON_CPU: Final = {
 """Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
 
 PARTS_IN_WORDS: Final[Mapping[str, str]] = {
-    "compute": "arithmetic",
-    "memory": "memory",
     "kernels": "kernels",
     "transfer": "copies",
     "communication": "communication between processes",
@@ -75,26 +73,19 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
     "launch": "launching",
     "host": "Python between two operations",
 }
-"""Each limit as a sentence names it; arithmetic and memory limit at half of their measured peak,
-kernels below.
-"""
+"""Each limit as a sentence names it."""
 
-_NOTE: Final = (
-    " 'Arithmetic' and 'memory' mean that a step reaches at least half of that measured peak, "
-    "'kernels' that work on the device fills it below that."
-)
+
+_NOTE: Final = " 'Launching' is what is left for the host: the parts runtime, operator and other."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The part of a configuration's step that takes most, as a share of it, and the table that has
-    it.
-    """
+    """The part of a configuration's step that takes most, as a share of it."""
 
     row: Row
     name: str
     share: Estimate
-    table: str = "step_shares"
 
     @property
     def is_dominant(self) -> bool:
@@ -102,11 +93,16 @@ class Limit:
         return self.share.value > HALF
 
     @property
+    def words(self) -> str:
+        """Its name; what a GPU's kernels do is done by operations on a CPU."""
+        on_cpu = self.row["device"] == CPU and self.name == "kernels"
+        return "operations" if on_cpu else PARTS_IN_WORDS[self.name]
+
+    @property
     def evidence(self) -> Evidence:
         """Its share, and whether that makes it the limit."""
         label = "limit" if self.is_dominant else "largest part, no limit"
-        name = PARTS_IN_WORDS[self.name]
-        return evidence(f"{label}: {name}", as_share(self.share), self.table, self.row)
+        return evidence(f"{label}: {self.words}", as_share(self.share), "step_shares", self.row)
 
 
 def parts_of(row: Row) -> dict[str, float]:
@@ -137,28 +133,10 @@ def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts.items() if part}
 
 
-def share_of_roof(row: Row) -> Estimate:
-    """Achieved over roof, with the interval of the throughput alone."""
-    roof = float(row["roof_flops_per_s"])
-    return estimate(row, "achieved_flops_per_s").mapped(lambda achieved: min(1.0, achieved / roof))
-
-
-def limit_of(row: Row, ceilings: Row | None) -> Limit | None:
-    """The limit of one profiled variant; None where its trace does not show it.
-
-    Args:
-        row: The variant with the row of its trace in the table of shares.
-        ceilings: Its row of the table of efficiency, None where its step was not counted.
+def limit_of(row: Row) -> Limit | None:
+    """The limit of one profiled variant, from the row of its trace in the table of shares; None
+    where its trace does not show it.
     """
-    # A roof does not hold for what took less time than its counted work needs.
-    if (
-        ceilings is not None
-        and ceilings["roof_flops_per_s"] > 0
-        and not ceilings["achieved_flops_per_s"] > ceilings["roof_flops_per_s"]
-    ):
-        of_roof = share_of_roof({**row, **ceilings})
-        if of_roof.against(HALF) == "above":
-            return Limit(row=row, name=ceilings["roof"], share=of_roof, table=EFFICIENCY)
     parts = parts_of(row)
     if not parts:
         return None
@@ -172,14 +150,12 @@ def limits(scope: Scope) -> Iterator[Answer]:
     as much, and no other remedy can make the step twice as fast. On a GPU each moment counts once:
     for kernels, then for copies that none of them hides, exchange, waiting for data, and for the
     host what is left. A trace of the CPU shows waiting for data, operations, exchange and what
-    happens between operations, but not what an operation itself waits for. Memory or arithmetic
-    limits a training that reached at least half of that measured peak, intervals included. The
-    answer is yes where more than half of the configurations with a usable trace have a limit.
+    happens between operations, but not what an operation itself waits for. The answer is yes where
+    more than half of the configurations with a usable trace have a limit.
     """
-    ceilings = {row["variant"]: row for row in rows_of(scope.tables.efficiency)}
     gpus_first = sorted(scope.rows, key=lambda row: bool(row["device"] == CPU))
     for device, rows in grouped(gpus_first, lambda row: row["device"]).items():
-        asked = [(row, limit_of(row, ceilings.get(row["variant"]))) for row in rows]
+        asked = [(row, limit_of(row)) for row in rows]
         known = sorted((limit for _, limit in asked if limit), key=lambda each: -each.share.value)
         unknown = [(row, _failed_check(scope, row)) for row, limit in asked if limit is None]
         dominant = [limit for limit in known if limit.is_dominant]
@@ -212,10 +188,10 @@ def _by_workload(dominant: Sequence[Limit]) -> str:
         return ""
     parts = []
     for title, alike in grouped(dominant, lambda limit: limit.row["workload_title"]).items():
-        counts = Counter(PARTS_IN_WORDS[limit.name] for limit in alike).most_common()
+        counts = Counter(limit.words for limit in alike).most_common()
         parts.append(f"{title}: {listed([f'{name} ({count})' for name, count in counts])}")
-    on_roof = any(limit.name in ("compute", "memory", "kernels") for limit in dominant)
-    return f" {capitalized('; '.join(parts))}." + (_NOTE if on_roof else "")
+    is_host = any(limit.name == "launch" for limit in dominant)
+    return f" {capitalized('; '.join(parts))}." + (_NOTE if is_host else "")
 
 
 @question("Is copying between host and device the bottleneck of any training?", TRACE)
