@@ -386,7 +386,7 @@ ALL_ADVICE: Final = (
         whether="waiting for data delays a step",
         measure="the share of its steps' time in which the loop waits for data, and nothing else "
         "runs,",
-        label="waiting for data",
+        label="waiting for data while nothing else ran",
         asked_of="all",
     ),
     Advice(
