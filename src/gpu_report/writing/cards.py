@@ -28,9 +28,11 @@ from gpu_report.tables.bundle import (
     greatest_step,
     grouped,
     rows_of,
+    summary_in,
 )
+from gpu_report.tables.statistics import SIGNIFICANCE, difference_of_means, holm
 from gpu_report.tables.traces import IDLE_TIME
-from gpu_report.words import configuration_in_words, model_cell
+from gpu_report.words import configuration_in_words, in_words, model_cell
 from gpu_report.writing.table import Text, metric
 
 CHAIN: Final = (
@@ -192,16 +194,28 @@ def _settings(row: Row, eager: Row | None) -> str:
 
 def chain_notes(rows: Sequence[Row]) -> list[str]:
     """Which factors multiply, what the CPU's fastest configurations are, where they are not its
-    eager ones, and those on all GPUs; and where the held-out metric is lower with the fastest.
+    eager ones, and those on all GPUs; and where the held-out metric is lower with the fastest, by
+    the test of an experiment's qualities.
     """
     settings = [f"{row['model']} {row['cpu_settings']}" for row in rows if row["cpu_settings"]]
     on_all = [f"{row['model']} {row['all_settings']}" for row in rows if row["all_settings"]]
+    pairs = [
+        (eager, fastest)
+        for eager, fastest in (row["pair"] for row in rows)
+        if is_share(eager) and fastest is not eager
+    ]
+    falls = [difference_of_means(*(summary_in(one, "quality") for one in pair)) for pair in pairs]
+    adjusted = holm([fall.p for fall in falls])
     lost = [
-        f"{row['model']} {row['pair'][0]['quality_name']} {after} instead of {before}"
-        for row in rows
-        if is_share(row["pair"][0])
-        and row["pair"][1]["quality"] < row["pair"][0]["quality"] - QUALITY_TOLERANCE
-        for before, after in [[METRICS["quality"].quantity(one).plain() for one in row["pair"]]]
+        f"{model_cell(eager)} {eager['quality_name']} {after} instead of {before} with "
+        f"{in_words('batch_size', eager['batch_size'])}"
+        + " (too close to call)"
+        * (not (p < SIGNIFICANCE and fall.low > QUALITY_TOLERANCE))
+        for (eager, fastest), fall, p in zip(pairs, falls, adjusted, strict=True)
+        if fall.value > QUALITY_TOLERANCE
+        for before, after in [
+            [METRICS["quality"].quantity(one).plain() for one in (eager, fastest)]
+        ]
     ]
     tokens = [
         f"{row['model']} {eager} and {fastest}"
