@@ -7,6 +7,7 @@ give the same losses and quality (A4)?
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import takewhile
 from typing import Final
 
 from gpu_report.answers.estimate import against_other, estimate, speedup
@@ -145,7 +146,7 @@ def crossover(scope: Scope) -> Iterator[Answer]:
     the GPU, and the whole interval of the crossing is between them; or if the GPU is faster at
     every one. Between two sizes the logarithm of the speedup is taken as a straight line in that of
     the batch. Every speedup with a quality flag has to be on one side of 1 with its interval
-    widened.
+    widened; else the answer is the smallest batch from which on the GPU is surely faster, if any.
     """
     found = [row for row in rows_of(scope.tables.crossovers) if row["experiment"] == scope.name]
     if not found and not _on_one_device(scope) and _along_batch_sizes(scope):
@@ -156,16 +157,21 @@ def crossover(scope: Scope) -> Iterator[Answer]:
 
 def _crossover(scope: Scope, crossing: Row) -> Answer:
     compared = [
-        (group, row)
+        (row, speedup(row, group.baseline))
         for group in scope.groups
         for row in group.others
         if (row["workload"], row["device"]) == (crossing["workload"], crossing["device"])
+        and group.baseline
     ]
-    gains = [speedup(row, group.baseline) for group, row in compared if group.baseline]
-    hidden = [gain for gain in gains if gain.doubts and gain.against(1.0) == "unclear"]
+    compared.sort(key=lambda pair: int(pair[0]["batch_size"]), reverse=True)
+    hidden = [gain for _, gain in compared if gain.doubts and gain.against(1.0) == "unclear"]
+    faster_from = [
+        row["batch_size"]
+        for row, _ in takewhile(lambda pair: pair[1].against(1.0) == "above", compared)
+    ]
     subject = crossing["group"]
     if compared:
-        _, row = compared[0]
+        row, _ = compared[0]
         loop = f" with {optimization_in_words(row['options'])}" if row["begins_anew"] else ""
         subject = model_words(row) + loop
     device, found = device_in_words(crossing["device"]), crossing["verdict"]
@@ -174,15 +180,18 @@ def _crossover(scope: Scope, crossing: Row) -> Answer:
     size = shown(crossing, "batch_size")
     where = f"from batch size {size} on" if found == "crosses" else everywhere
     verdict = "too close to call" if hidden else _CROSSINGS.get(found, "too close to call")
-    doubt = "the speedup does not cross 1 just once"
+    reason = hidden[0].why_unclear(1.0, "1") if hidden else "the speedup does not cross 1 just once"
+    unclear = ""
+    if verdict == "too close to call" and faster_from:
+        verdict, where = "yes", f"from batch size {count(faster_from[-1]).plain()} on"
+        unclear = f"; below that it is too close to call, because {reason}"
     statement = {
-        "yes": f"{device} trained {subject} faster than the CPU {where}.",
+        "yes": f"{device} trained {subject} faster than the CPU {where}{unclear}.",
         "no": f"{device} trained {subject} more slowly than the CPU {everywhere}.",
     }.get(
         verdict,
         f"From which batch size {device} trains {subject} faster than the CPU is too close to call "
-        f"between {smallest} and {largest}, because "
-        f"{hidden[0].why_unclear(1.0, '1') if hidden else doubt}.",
+        f"between {smallest} and {largest}, because {reason}.",
     )
     return Answer(
         verdict=verdict,
@@ -195,6 +204,7 @@ def _crossover(scope: Scope, crossing: Row) -> Answer:
                 table="crossovers",
                 variant="",
             ),
+            *(evidence("speedup", times(gain), scope.table, row) for row, gain in compared),
         ),
         key=key_of(f"{crossing['group']} {crossing['device']}"),
         advice=f"Train {subject} on {device} {where}." if verdict == "yes" else "",

@@ -127,18 +127,21 @@ def flagged(**cells: object) -> Edit:
     return Edit(table="crossover", where=where, cells={"marks": "background load", **cells})
 
 
+EVERYWHERE_UNCLEAR = Edit(
+    table="crossover", where={"device": "cuda"}, cells=figure("speedup", 1.5, 1.0)
+)
 CROSSOVER_CASES = [
     *cases(
         CROSSOVER_FINDING,
         yes=(),
         no=[crossing(verdict="cpu always")],
-        unresolved=[crossing(verdict="unclear")],
+        unresolved=[EVERYWHERE_UNCLEAR, crossing(verdict="unclear")],
     ),
     Case(finding=CROSSOVER_FINDING, verdict="yes", edits=[flagged()]),
     Case(
         finding=CROSSOVER_FINDING,
         verdict="too close to call",
-        edits=[flagged(**figure("speedup", 1.5, 0.1))],
+        edits=[EVERYWHERE_UNCLEAR, flagged()],
     ),
     Case(
         finding="crossover_crossover",
@@ -155,6 +158,22 @@ def test_an_accelerator_that_always_wins_has_no_crossing_to_report() -> None:
 
     assert "at every batch size measured, 1 to 256" in found.statement
     assert "from batch size" not in found.recommendation
+
+
+def test_where_small_batches_are_unclear_the_gpu_is_faster_from_the_smallest_clear_one_on() -> None:
+    unclear = Edit(
+        table="crossover",
+        where={"batch_size": 1, "device": "cuda"},
+        cells={"marks": "background load", **figure("speedup", 1.5, 0.1)},
+    )
+    clear = flagged(marks="", **figure("speedup", 3.0, 0.1))
+
+    found = Case(finding=CROSSOVER_FINDING, verdict="yes", edits=[unclear, clear]).derive()
+
+    assert "faster than the CPU from batch size 16 on; below that it is too close" in (
+        found.statement
+    )
+    assert found.recommendation.endswith(" from batch size 16 on.")
 
 
 def test_single_batch_sizes_are_not_recommended_where_the_crossing_is() -> None:
