@@ -151,11 +151,6 @@ def against_other(row: Row, column: str, other: Row) -> Estimate:
     return replace(estimate(row, column), doubts=doubts_about(column, row, other))
 
 
-def of_one_run(value: float) -> Estimate:
-    """A figure of one profiled run, which has no interval and decides by itself."""
-    return Estimate(value=value, low=value, high=value, count=0)
-
-
 def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
     """The figure of one variant over that of another, as a function of both."""
     return lambda row, other: estimate(row, column).over(estimate(other, column))

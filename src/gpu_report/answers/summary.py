@@ -26,7 +26,7 @@ ACROSS_EXPERIMENTS: Final[Mapping[str, tuple[QuestionName, ...]]] = {
     "Why do small models gain little on a GPU?": (("size", "overhead"),),
     "How can GPU idle time be reduced?": (
         ("workers", "help"),
-        (TRACE, "launch_bound"),
+        (TRACE, "less_idle"),
         (TRACE, "synchronising_calls"),
     ),
     "Does a larger batch cost quality?": (("batch_size", "quality"),),
@@ -164,10 +164,7 @@ SYMPTOMS: Final = (
         words="The GPU is idle between kernels",
         metric="kernel-active time",
         needs_gpu=True,
-        questions=(
-            ("optimization", "best"),
-            (TRACE, "launch_bound"),
-        ),
+        questions=((TRACE, "launch_bound"),),
     ),
     Symptom(
         words="Throughput rises with the batch size",
@@ -228,7 +225,9 @@ SYMPTOMS: Final = (
 )
 """In the order of the table where no gain was measured."""
 
-_OTHER: Final = Symptom(words="Another value trains faster", metric="throughput", questions=())
+_OTHER: Final = Symptom(
+    words="Another configuration trains faster", metric="throughput", questions=()
+)
 _LEFT_OUT: Final = frozenset({("device", "faster")})
 """To train on a GPU at all is what the study begins with."""
 

@@ -7,7 +7,7 @@ from gpu_report.answers.summary import decisions
 from gpu_report.glossary import Row
 from tests.unit.answers.editing import make_finding
 
-AXES = {"workers": "workers", "ladder": "optimization", "device": "device", "noise": "color"}
+AXES = {"workers": "workers", "formats": "precision", "device": "device", "noise": "color"}
 
 
 def advice(
@@ -31,7 +31,7 @@ UNET, SHORT_UNET, LSTM = (
 WORKLOADS = {UNET: "unet", SHORT_UNET: "unet", LSTM: "lstm"}
 
 
-CAPTURE = advice("ladder", "best", "capture", 3.0, variant=UNET)
+CAPTURE = advice("formats", "best", "capture", 3.0, variant=UNET)
 
 
 def decided(findings: list[Finding], *, has_gpu: bool = True) -> list[Row]:
@@ -43,7 +43,7 @@ def test_the_symptom_with_the_greatest_gain_comes_first_and_what_was_not_measure
         [
             advice("trace", "pageable_copies", "pin"),
             advice("workers", "enough", "load", 2.0),
-            advice("ladder", "best", "capture", 3.0),
+            advice("formats", "best", "capture", 3.0),
         ],
     )
 
@@ -52,7 +52,7 @@ def test_the_symptom_with_the_greatest_gain_comes_first_and_what_was_not_measure
     assert math.isnan(found[2]["gain"])
 
 
-IN_TWO = advice("trace", "launch_bound", "launch", 3.0).model_copy(
+IN_TWO = advice("trace", "tensor_cores", "launch", 3.0).model_copy(
     update={
         "evidence": tuple(
             Evidence(label="throughput", value="1", table="variants", variant=variant)
@@ -65,18 +65,18 @@ IN_TWO = advice("trace", "launch_bound", "launch", 3.0).model_copy(
 @pytest.mark.parametrize(
     ("given", "actions"),
     [
-        ([advice("trace", "launch_bound", "launch"), CAPTURE], ["capture"]),
+        ([advice("trace", "tensor_cores", "launch"), CAPTURE], ["capture"]),
         (
             [
                 CAPTURE,
-                advice("ladder", "best", "compile", 2.0, variant=SHORT_UNET),
-                advice("ladder", "best", "fuse", 1.5, variant=LSTM),
+                advice("formats", "best", "compile", 2.0, variant=SHORT_UNET),
+                advice("formats", "best", "fuse", 1.5, variant=LSTM),
             ],
             ["capture", "fuse"],
         ),
         (
             [
-                advice("trace", "launch_bound", "launch", 4.0, variant=SHORT_UNET),
+                advice("trace", "tensor_cores", "launch", 4.0, variant=SHORT_UNET),
                 CAPTURE,
                 advice("workers", "enough", "load", 3.5),
             ],
@@ -85,8 +85,8 @@ IN_TWO = advice("trace", "launch_bound", "launch", 3.0).model_copy(
         ([CAPTURE, IN_TWO], ["capture", "launch"]),
         (
             [
-                advice("trace", "launch_bound", "launch", 3.0),
-                advice("trace", "launch_bound", "fill"),
+                advice("trace", "tensor_cores", "launch", 3.0),
+                advice("trace", "tensor_cores", "fill"),
             ],
             ["launch"],
         ),
@@ -113,9 +113,23 @@ def test_of_advice_for_one_symptom_the_best_measured_for_each_workload_is_kept(
 
 
 def test_without_a_gpu_no_symptom_of_one_is_named() -> None:
-    gains = [advice("ladder", "best", "fuse", 2.0)]
+    gains = [advice("formats", "best", "fuse", 2.0)]
 
     (on_gpu,), (on_cpu,) = (decided(gains, has_gpu=has_gpu) for has_gpu in (True, False))
 
-    assert "GPU" in on_gpu["symptom"]
-    assert "GPU" not in on_cpu["symptom"]
+    assert "tensor cores" in on_gpu["symptom"]
+    assert "tensor cores" not in on_cpu["symptom"]
+
+
+def test_that_an_optimization_is_faster_is_no_symptom_of_an_idle_gpu() -> None:
+    found = decisions(
+        [advice("ladder", "best", "fuse", 2.0), advice("trace", "launch_bound", "launch", 1.5)],
+        {"ladder": "optimization"},
+        workloads=WORKLOADS,
+        has_gpu=True,
+    )
+
+    assert [(row["action"], "idle" in row["symptom"]) for row in found] == [
+        ("fuse", False),
+        ("launch", True),
+    ]

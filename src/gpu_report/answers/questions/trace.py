@@ -7,15 +7,15 @@ Where the profiler slowed the step too much, the trace's quality gate leaves the
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
-from gpu_report.answers.estimate import Estimate, estimate, gain_over, of_one_run, speedup
+from gpu_report.answers.estimate import Estimate, estimate, gain_over, speedup
 from gpu_report.answers.finding import Evidence, Verdict
 from gpu_report.answers.phrases import (
     CPU,
-    as_share,
     evidence,
     evidence_of_columns,
     how_many,
@@ -42,7 +42,15 @@ from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
 from gpu_report.traces.quality import Gate
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
-from gpu_report.words import described, device_in_words, listed, optimization_in_words
+from gpu_report.words import (
+    configuration_in_words,
+    described,
+    device_in_words,
+    listed,
+    model_words,
+    optimization_in_words,
+    settings_in_words,
+)
 
 BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
 
@@ -79,32 +87,6 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
 _NOTE: Final = " 'Launching' is what is left for the host: the parts runtime, operator and other."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The part of a configuration's step that takes most, as a share of it."""
-
-    row: Row
-    name: str
-    share: Estimate
-
-    @property
-    def is_dominant(self) -> bool:
-        """Whether it takes more than half, so that nothing else can take as much."""
-        return self.share.value > HALF
-
-    @property
-    def words(self) -> str:
-        """Its name; what a GPU's kernels do is done by operations on a CPU."""
-        on_cpu = self.row["device"] == CPU and self.name == "kernels"
-        return "operations" if on_cpu else PARTS_IN_WORDS[self.name]
-
-    @property
-    def evidence(self) -> Evidence:
-        """Its share, and whether that makes it the limit."""
-        label = "limit" if self.is_dominant else "largest part, no limit"
-        return evidence(f"{label}: {self.words}", as_share(self.share), "step_shares", self.row)
-
-
 def parts_of(row: Row) -> dict[str, float]:
     """Each part of a variant's step with its share, which sum to 1; none where the trace does not
     show them.
@@ -133,17 +115,6 @@ def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts.items() if part}
 
 
-def limit_of(row: Row) -> Limit | None:
-    """The limit of one profiled variant, from the row of its trace in the table of shares; None
-    where its trace does not show it.
-    """
-    parts = parts_of(row)
-    if not parts:
-        return None
-    name, most = max(parts.items(), key=lambda part: part[1])
-    return Limit(row=row, name=name, share=of_one_run(most))
-
-
 @question("What limits the step of most configurations?", TRACE)
 def limits(scope: Scope) -> Iterator[Answer]:
     """A part limits a configuration if it takes more than half of its step: then nothing else takes
@@ -155,10 +126,13 @@ def limits(scope: Scope) -> Iterator[Answer]:
     """
     gpus_first = sorted(scope.rows, key=lambda row: bool(row["device"] == CPU))
     for device, rows in grouped(gpus_first, lambda row: row["device"]).items():
-        asked = [(row, limit_of(row)) for row in rows]
-        known = sorted((limit for _, limit in asked if limit), key=lambda each: -each.share.value)
-        unknown = [(row, _failed_check(scope, row)) for row, limit in asked if limit is None]
-        dominant = [limit for limit in known if limit.is_dominant]
+        largest = (one for row in rows for one in _largest_part(row))
+        known = sorted(largest, key=lambda one: -one[2])
+        shown_by = [row["variant"] for row, _, _ in known]
+        unknown = [
+            (row, _failed_check(scope, row)) for row in rows if row["variant"] not in shown_by
+        ]
+        dominant = [(row, name) for row, name, part in known if part > HALF]
         where = device_in_words(device)
         statement = (
             f"On {where}, one part takes more than half of the step in "
@@ -172,7 +146,15 @@ def limits(scope: Scope) -> Iterator[Answer]:
             statement=statement,
             subject=where,
             evidence=(
-                *(limit.evidence for limit in known),
+                *(
+                    evidence(
+                        f"{'limit' if part > HALF else 'largest part, no limit'}: {name}",
+                        share(part).plain(),
+                        "step_shares",
+                        row,
+                    )
+                    for row, name, part in known
+                ),
                 *(
                     evidence("limit missing in the trace", reason, "trace_doubts", row)
                     for row, reason in unknown
@@ -182,15 +164,24 @@ def limits(scope: Scope) -> Iterator[Answer]:
         )
 
 
-def _by_workload(dominant: Sequence[Limit]) -> str:
+def _largest_part(row: Row) -> Iterator[tuple[Row, str, float]]:
+    """The configuration, its part that takes most, as an answer names it, and the share of that;
+    nothing where its trace does not show it.
+    """
+    for name, part in sorted(parts_of(row).items(), key=itemgetter(1))[-1:]:
+        on_cpu = row["device"] == CPU and name == "kernels"
+        yield row, "operations" if on_cpu else PARTS_IN_WORDS[name], part
+
+
+def _by_workload(dominant: Sequence[tuple[Row, str]]) -> str:
     """A sentence that counts the configurations with each limit; empty without any."""
     if not dominant:
         return ""
     parts = []
-    for title, alike in grouped(dominant, lambda limit: limit.row["workload_title"]).items():
-        counts = Counter(limit.words for limit in alike).most_common()
+    for title, alike in grouped(dominant, lambda limit: limit[0]["workload_title"]).items():
+        counts = Counter(name for _, name in alike).most_common()
         parts.append(f"{title}: {listed([f'{name} ({count})' for name, count in counts])}")
-    is_host = any(limit.name == "launch" for limit in dominant)
+    is_host = any(name == PARTS_IN_WORDS["launch"] for _, name in dominant)
     return f" {capitalized('; '.join(parts))}." + (_NOTE if is_host else "")
 
 
@@ -221,6 +212,44 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
         statement=statement,
         evidence=evidence_of_columns(known, {column: "copies that no kernel hid"}, scope.table),
     )
+
+
+@question("What reduced the idle time of the GPU?", TRACE)
+def less_idle(scope: Scope) -> Iterator[Answer]:
+    """Of each model whose GPU was idle for at least 20 % of the eager step, the configuration of
+    the same batch size with the shortest idle time is named if that is at most half of the share.
+    The answer is no where there is none.
+    """
+    column = "device_idle_share"
+    known = [
+        row
+        for row in scope.rows
+        if row["device"] != CPU and not row["begins_anew"] and not math.isnan(row[column])
+    ]
+    fields = ("workload", "size", "device", "batch_size", "epochs", "devices")
+    alike = grouped(known, itemgetter(*fields))
+    pairs = [
+        (eager, min(rows, key=itemgetter(column)))
+        for rows in alike.values()
+        for eager in rows
+        if not settings_in_words(eager) and eager[column] >= BOTTLENECK
+    ]
+    halved = [(eager, least) for eager, least in pairs if least[column] <= HALF * eager[column]]
+    falls = [
+        f"{model_words(eager)} from {shown(eager, column)} of the step with the eager baseline to "
+        f"{shown(least, column)} with {configuration_in_words(least, beside=eager)}"
+        for eager, least in halved
+    ]
+    if pairs:
+        yield Answer(
+            verdict="yes" if halved else "no",
+            statement=f"The GPU's idle time fell in {listed(falls)}."
+            if halved
+            else f"No other configuration halved the idle time of {described(pairs[0][0])}.",
+            evidence=evidence_of_columns(
+                [row for pair in halved or pairs for row in pair], {column: "idle"}, scope.table
+            ),
+        )
 
 
 @question("Does any training reach half of the device's measured peak?", EFFICIENCY)

@@ -164,6 +164,15 @@ def steps_on_cpu(**parts: float) -> list[Edit]:
     return [Edit(table="step_shares", where={"device": "cpu"}, cells=cells)]
 
 
+def idle(least: float) -> list[Edit]:
+    """That the GPU was idle for 60 % of each step, but for this share with data in its memory."""
+    resident = {"variant": "unet-64px-cuda-b8-w0-fp32-e3-resident"}
+    return [
+        Edit(table="step_shares", where=where, cells={"device_idle_share": share})
+        for where, share in (({"device": "cuda"}, 0.6), (resident, least))
+    ]
+
+
 EVEN = steps(kernels=0.3, copies=0.2, wait=0.2)
 NOTHING_TOLD = steps(kernels=MISSING)
 ON_CPU_EVEN = steps_on_cpu(operator=0.4, other=0.3, loader=0.3)
@@ -181,6 +190,7 @@ LIMITS_CASES = [
         no=steps(copies=0.1),
         unresolved=steps(copies=MISSING),
     ),
+    *cases("trace_less_idle", yes=idle(0.1), no=idle(0.4)),
 ]
 
 
@@ -235,6 +245,13 @@ def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides
         "trace_doubts",
     )
     assert "; 1 trace cannot tell." in found(LIMITS, spoiled, *gone).statement
+
+
+def test_what_halved_the_idle_time_of_the_gpu_is_named_with_both_shares() -> None:
+    statement = found("trace_less_idle", *idle(0.1)).statement
+
+    assert "U-Net 64px from 60.0 % of the step with the eager baseline" in statement
+    assert "to 10.0 % with data in GPU memory" in statement
 
 
 def test_copies_are_no_bottleneck_where_none_of_the_traces_that_show_them_has_one() -> None:
