@@ -204,7 +204,10 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
         for eager, fastest in (row["pair"] for row in rows)
         if is_share(eager) and fastest is not eager
     ]
-    falls = [difference_of_means(*(summary_in(one, "quality") for one in pair)) for pair in pairs]
+    falls = [
+        difference_of_means(summary_in(eager, "quality"), summary_in(fastest, "quality"))
+        for eager, fastest in pairs
+    ]
     adjusted = holm([fall.p for fall in falls])
     lost = [
         f"{model_cell(eager)} {eager['quality_name']} {after} instead of {before} with "

@@ -207,7 +207,7 @@ def _crossover(scope: Scope, crossing: Row) -> Answer:
             *(evidence("speedup", times(gain), scope.table, row) for row, gain in compared),
         ),
         key=key_of(f"{crossing['group']} {crossing['device']}"),
-        advice=f"Train {subject} on {device} {where}." if verdict == "yes" else "",
+        advice=f"Train {subject} on {device} {where}." if verdict == "yes" and not unclear else "",
     )
 
 
