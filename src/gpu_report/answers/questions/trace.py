@@ -220,11 +220,11 @@ def less_idle(scope: Scope) -> Iterator[Answer]:
     the same batch size with the shortest idle time is named if that is at most half of the share.
     The answer is no where there is none.
     """
-    column = "device_idle_share"
+    column, own_loops = "device_idle_share", set(scope.tables.own_loops["variant"])
     known = [
         row
         for row in scope.rows
-        if row["device"] != CPU and not row["begins_anew"] and not math.isnan(row[column])
+        if row["device"] != CPU and row["variant"] not in own_loops and not math.isnan(row[column])
     ]
     fields = ("workload", "size", "device", "batch_size", "epochs", "devices")
     alike = grouped(known, itemgetter(*fields))
