@@ -93,7 +93,7 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     counts = [str(len(record.repetitions)) for record in records if record.status == "ok"]
     measured = {
         "machine": _joined(record.machine for record in records),
-        "configurations measured": f"{len(counts)} of {len(records)}",
+        "configurations measured": str(len(counts)),
         "processes per configuration": _joined(counts) or NONE,
         "protocol version": _joined(
             str(record.measurement["protocol"]["version"]) for record in records
@@ -110,6 +110,8 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
             record.provenance.code_digest[:_SHORT_DIGEST] for record in records
         ),
     }
+    if failed := len(records) - len(counts):
+        measured["configurations without numbers"] = str(failed)
     if changed := sorted(
         {file for record in records for file in record.provenance.changed_files or []}
     ):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
-from gpu_report.glossary import METRICS, SHOWN, Row, device_words
+from gpu_report.glossary import METRICS, SHOWN, STATUS_WORDS, Row, device_words
 from gpu_report.printing.number_format import count, counted, duration, in_minutes
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
@@ -60,12 +60,16 @@ def headline(
     """
     variants = rows_of(tables.variants)
     measured = [row for row in variants if row["status"] == "ok"]
-    lost = sum(row["status"] == "oom" for row in variants)
+    lost = ", ".join(
+        f"{number} {words}"
+        for status, words in STATUS_WORDS.items()
+        if (number := sum(row["status"] == status for row in variants))
+    )
     devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
     dates = [str(row["measured_at"])[:10] for row in measured]
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
-    without = f" ({lost} ran out of memory)" if lost else ""
+    without = f" (without numbers: {lost})" if lost else ""
     counts = {
         verdict: sum(finding.verdict == verdict for finding in findings)
         for verdict in get_args(Verdict)
@@ -76,7 +80,7 @@ def headline(
     gains = "; ".join(in_one_line(row) for row in chained)
     advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
     return (
-        f"Measured {len(measured)} of {len(variants)} configurations{where}{without}{when}.",
+        f"Measured {counted(len(measured), 'configuration')}{where}{without}{when}.",
         f"{gains or 'Nothing was trained'}.{_over_one_gpu(tables, variants)}",
         f"Findings: {verdicts}.{advice}",
     )
