@@ -70,8 +70,10 @@ _SHOWN_IN_GIB_FROM_MIB: Final = 10 * 1024
 
 
 def american(name: str) -> str:
-    """A stored name, such as the category `normalisation`, in the spelling of the report."""
-    return name.replace("isation", "ization")
+    """Stored words, such as the category `normalisation`, in the spelling of the report."""
+    return (
+        name.replace("isation", "ization").replace("colour", "color").replace("labelled", "labeled")
+    )
 
 
 def capitalized(text: str) -> str:

@@ -9,7 +9,15 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.answers.estimate import Estimate, estimate, ratio_of
-from gpu_report.glossary import METRICS, Metric, Row, capitalized, device_words, machine_words
+from gpu_report.glossary import (
+    METRICS,
+    Metric,
+    Row,
+    american,
+    capitalized,
+    device_words,
+    machine_words,
+)
 from gpu_report.printing.number_format import (
     NOT_MEASURED,
     Quantity,
@@ -684,7 +692,7 @@ def _facts(record: Record) -> Mapping[str, Any]:
         ).plain(),
         "optimizer": facts.optimizer,
         "loss": facts.loss,
-        "data": facts.data_description,
+        "data": american(facts.data_description),
         "source_file": facts.source_file,
     }
 
@@ -718,11 +726,11 @@ def networks(models: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
             "data": first["data"]
             if (title := has_data[first["data"]]) == first["title"]
             else f"Those of {title}.",
-            "parameters_by_size": _parameters(
-                [model for model in models if model["workload"] == first["workload"]]
-            ),
+            "parameters_by_size": _parameters(of_workload),
+            "sizes": list(dict.fromkeys(model["size"] for model in of_workload)),
         }
         for first in first_of_each(models, "workload")
+        for of_workload in [[each for each in models if each["workload"] == first["workload"]]]
     ]
 
 

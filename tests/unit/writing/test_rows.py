@@ -10,7 +10,7 @@ from gpu_report.records.record import Record
 from gpu_report.writing import rows
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
-from tests.factories import SCALING, make_records, with_tables
+from tests.factories import SCALING, make_record, make_records, with_tables
 from tests.report.synthetic import results_of, results_on
 from tests.unit.figures.drawn import study_of
 
@@ -114,3 +114,21 @@ def test_what_is_not_faster_for_sure_or_was_not_compared_is_no_advice(
     assert row["use"] == use
     assert reason in row["measured"]
     assert used(*with_scaling(machine, missing), shown) == {}
+
+
+def test_a_network_has_all_its_sizes_and_its_data_in_the_spelling_of_the_report() -> None:
+    records = [make_record(f"resnet50-{size}-cuda-b64-w0-fp32-e2") for size in ("224px", "default")]
+    said = [
+        record.model_copy(
+            update={
+                "workload": record.workload
+                and record.workload.model_copy(update={"data_description": "labelled colours"})
+            }
+        )
+        for record in records
+    ]
+
+    (network,) = rows.networks(rows.trained_models(said))
+
+    assert network["sizes"] == ["224px", ""]
+    assert network["data"] == "labeled colors"
