@@ -224,8 +224,9 @@ OPTIONS: Final[Mapping[str, Option]] = {
 
 LOWER_PRECISIONS: Final[Mapping[str, str]] = {
     "tf32": "matrix products of fp32 values are computed in TF32 on tensor cores",
-    "fp16": "matrix products and convolutions are computed in fp16, with scaled gradients",
-    "bf16": "matrix products and convolutions are computed in bf16",
+    "fp16": "torch.autocast computes most matrix products and convolutions in fp16, with scaled "
+    "gradients",
+    "bf16": "torch.autocast computes most matrix products and convolutions in bf16",
 }
 """What a ladder may begin with, or have as a step -> what it does."""
 

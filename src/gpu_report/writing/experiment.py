@@ -31,7 +31,7 @@ from gpu_report.words import (
 )
 from gpu_report.writing.layout import Picture, figures_of, pictures
 from gpu_report.writing.machine import MachineResults, range_words
-from gpu_report.writing.rows import ceilings
+from gpu_report.writing.rows import ceilings, notes_on_precision
 from gpu_report.writing.table import TableBlock, Text, metric, table
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -194,6 +194,7 @@ class ExperimentResults:
             )
         if "speedup" in keys and is_comparable:
             notes.append(f"The baseline is {self.baseline}.")
+        notes += notes_on_precision(self.machine.tables, self.measured)
         return table(
             sorted(self.rows, key=lambda row: groups.index(row["group"])),
             name=f"{self.machine.id}/{self.name}",

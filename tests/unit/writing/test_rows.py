@@ -132,3 +132,17 @@ def test_a_network_has_all_its_sizes_and_its_data_in_the_spelling_of_the_report(
 
     assert network["sizes"] == ["224px", ""]
     assert network["data"] == "labeled colors"
+
+
+@pytest.mark.parametrize(("kernel", "says_it"), [("cell<__half>", True), ("cell<float>", False)])
+def test_a_model_whose_recurrent_kernels_are_fp16_in_bf16_is_named(
+    kernel: str, *, says_it: bool
+) -> None:
+    tables = results_on("cpu", "cuda").tables
+    kernels = tables.top_kernels.iloc[:1].assign(category="recurrent", name=kernel)
+    row = {"variant": kernels["variant"].iloc[0], "workload_title": "LSTM", "precision": "bf16"}
+    known = with_tables(tables, top_kernels=kernels)
+
+    assert len(rows.notes_on_precision(known, [row, row])) == says_it
+    assert rows.notes_on_precision(known, [{**row, "precision": "fp32"}]) == []
+    assert rows.notes_on_precision(results_on("cpu").tables, [row]) == []
