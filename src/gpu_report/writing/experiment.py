@@ -11,10 +11,10 @@ from typing import Final
 from gpu_report.answers.estimate import falls
 from gpu_report.answers.scope import search_scope
 from gpu_report.glossary import AXES, METRICS, SHOWN, Row, capitalized, device_words
-from gpu_report.printing.number_format import NOT_MEASURED
+from gpu_report.printing.number_format import NOT_MEASURED, quantity
 from gpu_report.study.options import SEPARATOR, option_names
 from gpu_report.study.study import Experiment
-from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.words import (
     DISTINGUISHING,
     constants,
@@ -188,6 +188,8 @@ class ExperimentResults:
             falling := [row["quality_name"] for row in self.measured if falls(row)]
         ):
             notes.append(f"A lower {listed(list(dict.fromkeys(falling)))} is better.")
+        if "quality" in keys:
+            notes += notes_on_short_trainings(self.measured)
         if "time_to_target" in keys and self.experiment.target is not None:
             notes.append(
                 f"The target is a held-out quality of {self.experiment.target:g}, in every process."
@@ -367,6 +369,28 @@ class ExperimentResults:
     def of_loops(self, column: str) -> str:
         """A number of its loops in words; the least and the most where they differ."""
         return range_words(row[column] for row in self.loops)
+
+
+def notes_on_short_trainings(rows: Sequence[Row]) -> list[str]:
+    """After how few steps the quality of a model was measured, where epochs are shortened or it is
+    no better than chance.
+    """
+    by_chance = [
+        row
+        for row in rows
+        if (row["quality"] - row["quality_chance"]) * (-1 if falls(row) else 1) <= 0
+    ]
+    short = [row for row in rows if row["epoch_time_projected"] and math.isfinite(row["quality"])]
+    return [
+        f"After {range_words(int(row['optimizer_steps']) for row in alike)} optimizer steps, the "
+        f"{alike[0]['quality_name']} of {title} is "
+        + (
+            f"no better than chance ({quantity(alike[0]['quality_chance']).plain()})."
+            if alike[0] in by_chance
+            else "not that of a finished training."
+        )
+        for title, alike in grouped([*by_chance, *short], title_cell).items()
+    ]
 
 
 def axis_column(axis: str) -> Text:

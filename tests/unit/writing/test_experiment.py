@@ -1,9 +1,11 @@
 """One experiment for its section: its table, and the rows and notes of custom training loops."""
 
+import math
+
 import pytest
 
 from gpu_report.errors import ReportError
-from gpu_report.writing.experiment import ExperimentResults
+from gpu_report.writing.experiment import ExperimentResults, notes_on_short_trainings
 from gpu_report.writing.machine import MachineResults
 from tests.factories import make_study
 from tests.report.synthetic import results_on
@@ -23,3 +25,33 @@ def test_an_experiment_that_the_machine_has_no_variants_of_has_nothing_to_show()
 def test_a_metric_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(ReportError, match="data_weight"):
         found_of("device", results_on("cpu")).table(["data_weight"])
+
+
+@pytest.mark.parametrize(
+    ("quality", "projected", "said"),
+    [
+        (9.1, True, "After 6 optimizer steps, the loss of GPT-2 is no better than chance (5.55)."),
+        (9.1, False, "After 6 optimizer steps, the loss of GPT-2 is no better than chance (5.55)."),
+        (
+            3.2,
+            True,
+            "After 6 optimizer steps, the loss of GPT-2 is not that of a finished training.",
+        ),
+        (3.2, False, ""),
+        (math.nan, True, ""),
+    ],
+)
+def test_a_quality_that_shows_no_finished_training_is_no_result_of_one(
+    quality: float, said: str, *, projected: bool
+) -> None:
+    row = {
+        "quality": quality,
+        "quality_chance": 5.55,
+        "quality_better": "lower",
+        "quality_name": "loss",
+        "workload_title": "GPT-2",
+        "optimizer_steps": 6.0,
+        "epoch_time_projected": projected,
+    }
+
+    assert notes_on_short_trainings([row, row]) == [said] * bool(said)
