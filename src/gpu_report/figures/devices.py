@@ -179,7 +179,7 @@ _POINT: Final[dict[str, Any]] = {
 }
 _NEARLY_THE_SAME: Final = 0.05
 """A roof that a later one covers is drawn broader, so that both are seen."""
-_LABEL_HEIGHT: Final = 0.05  # of a roof's label, as a part of the panel
+_LABEL_HEIGHT: Final = 0.085  # of a roof's label, as a part of the panel
 _ROOM: Final = 2.0  # around points and roofs, as a factor
 
 

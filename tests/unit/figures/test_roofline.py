@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from gpu_report.figures.style import figure_bytes
@@ -23,3 +25,18 @@ def test_the_figure_draws_with_one_kind_of_roof_alone(ceiling: str) -> None:
     )
 
     assert figure_bytes(figure).startswith(b"%PDF")
+
+
+def test_names_of_roofs_of_almost_the_same_height_do_not_overlap() -> None:
+    figure = drawn(
+        "study_roofline",
+        *("device", "precision"),
+        peaks=lambda peaks: peaks.assign(value=peaks.groupby("ceiling")["value"].transform("max")),
+    )
+    figure.draw_without_rendering()
+
+    for axes in figure.axes:
+        names = [text for text in axes.texts if "FLOP/s" in text.get_text()]
+        boxes = sorted((text.get_window_extent() for text in names), key=lambda box: float(box.y0))
+        assert boxes
+        assert all(below.y1 <= above.y0 for below, above in pairwise(boxes))
