@@ -23,6 +23,7 @@ from gpu_report.glossary import AXES, Metric, device_words
 from gpu_report.printing.number_format import counted, quantity, share
 from gpu_report.tables.bundle import Tables, rows_of
 from gpu_report.tables.efficiency import compares_own_loops
+from gpu_report.words import listed, model_words
 
 Sentence = Callable[["Shown"], str]
 """A sentence about the variants shown; empty where there is nothing to say."""
@@ -215,7 +216,9 @@ class VariantFigure:
     title: str
     """Short, for a list of figures; `{axis}` is what is varied."""
     caption: str
-    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with."""
+    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with,
+    `{models}` what was trained.
+    """
     caption_on_gpus: str = ""
     """What to see besides where a variant shown was not trained on the CPU."""
     along: Collection[str] = ("",)
@@ -264,7 +267,10 @@ class VariantFigure:
             )
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
             on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
-            caption = " ".join(filter(None, (self.caption, on_gpus))).format(**subject.words)
+            models = listed(list(dict.fromkeys(map(model_words, rows_of(shown.rows)))))
+            caption = " ".join(filter(None, (self.caption, on_gpus))).format(
+                models=models, **subject.words
+            )
             first = f"{title}: {variants_shown(shown.rows, subject.axis)}."
             yield FigureSpec(
                 name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),

@@ -3,9 +3,10 @@ what they name.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import pandas as pd
@@ -19,7 +20,7 @@ from gpu_report.glossary import (
     field_words,
 )
 from gpu_report.printing.number_format import NOT_MEASURED, counted
-from gpu_report.study.options import NO_OPTIONS, ladder, left_out, option_names
+from gpu_report.study.options import NO_OPTIONS, SEPARATOR, ladder, left_out, option_names
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import WEAKENING, marks_in
@@ -134,15 +135,19 @@ def _ladder_step(alone: Sequence[str], position: int) -> LadderStep:
     return LadderStep(title=part_words(name), individual=name, cumulative=new[0] if new else name)
 
 
-def ladder_step_label(name: str, steps: Sequence[LadderStep]) -> str:
-    """An optimization as it stands in a row: `+ fused optimizer` with all steps below, `all but
-    fused optimizer`, otherwise its parts in words.
+def cumulative_labels(names: Collection[str], steps: Sequence[LadderStep]) -> dict[str, str]:
+    """Those of these optimizations that are cumulative steps, in order -> what each adds to the one
+    before, in words if it is one part: `+ fused optimizer`, `+ fused+resident`.
     """
-    for step in steps:
-        if step.cumulative == name != step.individual:
-            return f"+ {step.title}"
-    lacking = next((step.title for step in steps if step.left_out == name), "")
-    return f"all but {lacking}" if lacking else optimization_label(name)
+    cumulative = [step.cumulative for step in steps if step.cumulative in names]
+    added = {
+        name: [part for part in option_names(name) if part not in option_names(before)]
+        for before, name in pairwise([NO_OPTIONS, *cumulative])
+    }
+    return {
+        name: f"+ {part_words(parts[0]) if len(parts) == 1 else SEPARATOR.join(parts)}"
+        for name, parts in added.items()
+    }
 
 
 def with_titles(frame: pd.DataFrame, variants: pd.DataFrame) -> pd.DataFrame:
@@ -259,12 +264,6 @@ def full_names(frame: pd.DataFrame) -> list[str]:
 def _labels_along(frame: pd.DataFrame, axis: str) -> list[str]:
     if axis == "workload":
         return [workload_label(row) for _, row in frame.iterrows()]
-    if axis == "optimization":
-        steps = {group: ladder_steps_of(list(rows[axis])) for group, rows in frame.groupby("group")}
-        return [
-            ladder_step_label(name, steps[group])
-            for name, group in zip(frame[axis], frame["group"], strict=True)
-        ]
     if axis == "device":
         return [
             joined(
@@ -360,7 +359,7 @@ def joined(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def status_text(row: "pd.Series[Any]", *, name_device: bool = False) -> str:
+def status_text(row: "Mapping[Any, Any] | pd.Series[Any]", *, name_device: bool = False) -> str:
     """Why a variant has no number, in two words, if need be after the name of its device; one that
     went well may lack a profile or what it is compared with.
     """

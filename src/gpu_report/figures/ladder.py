@@ -9,6 +9,7 @@ experiments' ladders + step_categories -> rows (eager, then each step with those
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 import pandas as pd
@@ -29,7 +30,7 @@ from gpu_report.figures.stacked_bars import (
     LEGEND_COLUMNS,
     add_color_legend,
 )
-from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT
+from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT, Row
 from gpu_report.printing.number_format import count, quantity
 from gpu_report.tables.bundle import eager_and_fastest, rows_of
 from gpu_report.tables.traces import IDLE_TIME, LAYOUT_CONVERSION
@@ -154,11 +155,11 @@ LADDER: Final = VariantFigure(
     name="ladder",
     title="Speedup by {axis}, individual and cumulative",
     caption=(
-        "Speedup of each optimization over the eager baseline: individual, cumulative with those "
-        "above that it does not make redundant, and of the whole ladder without it. Bars show "
-        "95 % intervals. The last column has the break-even steps of a cumulative configuration "
-        "that compiles or captures: then the time saved over the eager baseline exceeds the "
-        "cold-cache compile time."
+        "Speedup of each optimization of {models} over the eager baseline: individual, cumulative "
+        "with those above that it does not make redundant, and of the whole ladder without it. "
+        "Bars show 95 % intervals. The last column has the break-even steps of a cumulative "
+        "configuration that compiles or captures: then the time saved over the eager baseline "
+        "exceeds the cold-cache compile time."
     ),
     along=("optimization",),
     rows=_ladders,
@@ -207,7 +208,7 @@ def trade_off_figure(shown: Shown) -> Figure:
                     Line2D(
                         [],
                         [],
-                        label=f"{row['label']}: {labels.status_text(row)}",
+                        label=f"{row['optimization']}: {labels.status_text(row)}",
                         color=palette.QUIET,
                         marker="x",
                         linestyle="none",
@@ -225,7 +226,7 @@ def trade_off_figure(shown: Shown) -> Figure:
                 for name, of in (("x", x), ("y", y))
             }
             axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
-            handles.append(Line2D([], [], label=row["label"], **look))
+            handles.append(Line2D([], [], label=row["optimization"], **look))
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
         axes.set_ylabel(THROUGHPUT.axis_label)
     grid.flat[-1].set_xlabel(MEMORY.axis_label.replace("MiB", "GiB"))
@@ -236,9 +237,9 @@ TRADE_OFF: Final = VariantFigure(
     name="trade_off",
     title="Throughput against memory",
     caption=(
-        "Throughput against peak memory of each configuration, with 95 % intervals; the dashed "
-        "lines cross at the {baseline}: left of it less memory is used, below it the training is "
-        "slower."
+        "Throughput of {models} against peak memory, by configuration, with 95 % intervals; the "
+        "dashed lines cross at the {baseline}: left of it less memory is used, below it the "
+        "training is slower."
     ),
     along=("optimization",),
     rows=_no_ladders,
@@ -288,11 +289,10 @@ def path_rows(shown: Shown) -> pd.DataFrame:
                 continue
             by_name = dict(zip(group["optimization"], group["variant"], strict=True))
             baseline = group.loc[group["is_baseline"]].iloc[0]
-            path = {baseline["variant"]: f"eager, {baseline['precision']}"}
-            path |= {
-                by_name[step.cumulative]: f"+ {step.title}"
-                for step in steps
-                if step.cumulative in by_name
+            added = labels.cumulative_labels(by_name, steps)
+            path = {
+                baseline["variant"]: f"eager, {baseline['precision']}",
+                **{by_name[name]: label for name, label in added.items()},
             }
             first = eager[baseline["workload"]]
             if first not in path and variants[first]["precision"] != baseline["precision"]:
@@ -310,30 +310,34 @@ def path_rows(shown: Shown) -> pd.DataFrame:
 
 def waterfall_figure(shown: Shown) -> Figure:
     """Draw the step time of each row, split where its trace shows the categories."""
-    parts = {variant: _times_ms(shown, variant) for variant in shown.rows["variant"]}
-    entries: list[Entry] = []
-    above: dict[str, float] = {}
-    for _, row in shown.rows.iterrows():
-        heading, times = row["heading"], parts[row["variant"]]
-        is_first = not entries or entries[-1].heading != heading
-        text = _text(row, times, {} if is_first else above)
-        entries.append(
-            Entry(heading=heading, label=row["label"], text=text, missing=row["status"] != "ok")
+    rows = rows_of(shown.rows)
+    parts = {row["variant"]: _times_ms(shown, row["variant"]) for row in rows}
+    first_ms = {row["heading"]: row["step_time_ms"] for row in reversed(rows)}
+    entries = [
+        Entry(
+            heading=row["heading"],
+            label=row["label"],
+            text=_text(row, parts[row["variant"]], parts[above["variant"]] if is_below else {}),
+            missing=row["status"] != "ok",
         )
-        above = times
+        for above, row in pairwise([{"heading": None}, *rows])
+        for is_below in [above["heading"] == row["heading"]]
+    ]
     occurring = {name for times in parts.values() for name, time in times.items() if time > 0}
     legend = {name: color for name, color in WATERFALL_COLORS.items() if name in occurring}
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
-    positions = place_rows(axes, entries, text_heading="ms per step; largest change")
-    for position, (_, row) in zip(positions, shown.rows.iterrows(), strict=True):
-        left = 0.0
-        for name, time_ms in parts[row["variant"]].items():
-            axes.barh(position, time_ms, left=left, color=WATERFALL_COLORS[name], **BAR_LOOK)
-            left += time_ms
-        if not left and row["status"] == "ok":
-            axes.barh(position, row["step_time_ms"], color="none", hatch="///", **BAR_LOOK)
+    positions = place_rows(axes, entries, text_heading="step (ms); largest change")
+    for position, row in zip(positions, rows, strict=True):
+        times_ms = parts[row["variant"]] or {"": row["step_time_ms"]}
+        widths = 100 / first_ms[row["heading"]] * pd.Series(times_ms)
+        look = {
+            "left": widths.cumsum().shift(fill_value=0.0),
+            "color": [WATERFALL_COLORS.get(name, "none") for name in times_ms],
+            "hatch": "" if parts[row["variant"]] else "///",
+        }
+        axes.barh(position, widths, **look, **BAR_LOOK)
     axes.set_xlim(left=0)
-    axes.set_xlabel("Time of a step (ms)")
+    axes.set_xlabel("Time of a step, as a share of that in the model's first row (%)")
     axes.grid(visible=False, axis="y")
     add_color_legend(figure, legend)
     return figure
@@ -347,16 +351,16 @@ def _times_ms(shown: Shown, variant: str) -> dict[str, float]:
     return {name: float(summed[name]) for name in WATERFALL_COLORS if name in summed}
 
 
-def _text(row: "pd.Series[Any]", times: Mapping[str, float], above: Mapping[str, float]) -> str:
+def _text(row: Row, times: Mapping[str, float], above: Mapping[str, float]) -> str:
     """The time that is drawn, or why there is none, and the part that changed most from the row
-    above.
+    above, where a trace shows the parts.
     """
     if row["status"] != "ok":
         return labels.status_text(row)
     total_ms = quantity(sum(times.values()) or row["step_time_ms"]).plain()
     changes = {name: times.get(name, 0.0) - above.get(name, 0.0) for name in {**above, **times}}
     if not (times and above):
-        return total_ms
+        return total_ms if times else f"{total_ms}; no trace"
     is_slower = sum(changes.values()) > 0
     name = (max if is_slower else min)(changes, key=changes.__getitem__)
     return f"{total_ms}; {'more' if is_slower else 'less'} {name}"
@@ -366,10 +370,9 @@ WATERFALL: Final = VariantFigure(
     name="waterfall",
     title="Where the time of a step goes along the ladder",
     caption=(
-        "Time of a step along each optimization ladder: each row adds an option, keeps those above "
-        "it unless it replaces them, and names the category that changed most. Colors are the "
-        "categories of the GPU's work; white is idle time; a hatched bar has no trace that shows "
-        "the categories."
+        "Time of a step along the optimization ladder of {models}: each row adds to the one above "
+        "it, keeps what that has unless it replaces it, and names the category that changed most. "
+        "Colors are the categories of the GPU's work; white is idle time."
     ),
     rows=path_rows,
     draw=waterfall_figure,

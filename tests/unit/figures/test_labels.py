@@ -89,6 +89,15 @@ def test_configurations_that_each_add_a_step_make_a_ladder() -> None:
     assert [step.cumulative for step in found] == path[2:]
 
 
+def test_a_step_whose_steps_below_were_not_measured_names_all_that_it_adds() -> None:
+    alone = ["bf16", "resident", "fused", "graphs"]
+    steps = labels.ladder_steps_of([*alone, "bf16+fused+resident+graphs"])
+
+    found = labels.cumulative_labels([*alone, "bf16+fused+resident+graphs"], steps)
+
+    assert found == {"bf16": "+ bf16", "bf16+fused+resident+graphs": "+ fused+resident+graphs"}
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -33,6 +33,19 @@ def test_a_bar_is_as_long_as_a_step_and_names_the_part_that_changed_most() -> No
     assert "less convolution" in texts_of(figure)
 
 
+def test_a_bar_whose_trace_shows_no_categories_is_hatched_and_says_so() -> None:
+    (first, *_) = specs_of("optimization")[NAME].variants
+
+    figure = drawn(
+        NAME, "optimization", step_categories=lambda table: table.loc[table["variant"] != first]
+    )
+
+    (hatched,) = [bar for bar in figure.axes[0].patches if bar.get_hatch()]
+    assert isinstance(hatched, Rectangle)
+    assert hatched.get_width() > 0
+    assert "; no trace" in texts_of(figure)
+
+
 def test_without_a_trace_of_any_step_there_is_no_waterfall() -> None:
     found = specs_of("optimization", step_categories=lambda table: table.iloc[:0])
 
