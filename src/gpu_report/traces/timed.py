@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from gpu_report.records.record import Record
@@ -34,10 +35,10 @@ tables.
 
 @dataclass(frozen=True)
 class TimedStep:
-    """What a step took without the profiler: in the median process, and in the slowest.
+    """What the median step took without the profiler, as every table of step times has it: on
+    average over the processes, and in the slowest.
 
-    Of each process it is the median epoch's mean, without the first step of the epoch, which waits
-    for the loader to begin.
+    The few steps that wait long for data are not in it: no profile of a few steps shows them.
     """
 
     median_ms: float
@@ -50,13 +51,13 @@ class TimedStep:
             return None
         by_process = [
             statistics.median(
-                statistics.fmean(epoch.step_times_ms[1:] or epoch.step_times_ms)
-                for epoch in process.timed_epochs
+                chain.from_iterable(epoch.step_times_ms for epoch in process.timed_epochs)
             )
             for process in record.repetitions
         ]
-        found = cls(statistics.median(by_process), max(by_process))
-        return found if found.median_ms > 0 else None
+        if min(by_process) <= 0:
+            return None
+        return cls(statistics.geometric_mean(by_process), max(by_process))
 
 
 def of_timed_steps(

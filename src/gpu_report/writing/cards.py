@@ -64,8 +64,9 @@ MOST_STEPS: Final = 3
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
 LEAST_REST: Final = 0.1
-"""Share of the mean step beyond the median step, from which on that rest is named."""
-WAIT_FOR_DATA: Final = "waiting for data"
+"""Share of the mean step beyond the median step, from which on that rest is named; a smaller last
+batch makes such a rest too.
+"""
 WAITS_FOR_DATA: Final = 0.5
 """Share of the timed epochs spent waiting for data, from which on to load it faster is next."""
 BUSY: Final = 0.8
@@ -298,11 +299,10 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
         if not {row["variant"] for row in members} & categories.keys():
             continue
         for row in members:
-            step_ms = 1000 * row["batch_size"] / row["throughput_per_s"]
-            parts = _of_mean_step(row, categories.get(row["variant"], []), step_ms)
+            parts = categories.get(row["variant"], [])
             largest = sorted(parts, key=lambda part: -float(part["share"]))
-            idle = (IDLE_TIME, WAIT_FOR_DATA)
-            busy = sum(part["share"] for part in parts if part["category"] not in idle)
+            busy = sum(part["share"] for part in parts if part["category"] != IDLE_TIME)
+            rest = _rest(row)
             shows_idle = busy > 0 and row["device"] != "cpu"
             cards.append(
                 {
@@ -313,9 +313,11 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
                         f"{american(part['category'])} {count(100 * part['share']).plain()}{_TIED}%"
                         for part in largest[:MOST_CATEGORIES]
                         if part["share"] >= LEAST_SHARE
-                    ),
-                    "left": _next(row, busy, advice, open_rules) if parts else "",
-                    "step_ms": step_ms,
+                    )
+                    + f"; few steps wait for data, {count(100 * rest).plain()}{_TIED}% of the time"
+                    * bool(parts and rest),
+                    "left": _next(row, busy, rest, advice, open_rules) if parts else "",
+                    "step_ms": row["step_time_ms"],
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy if shows_idle else math.nan,
                     "at_most": 1 / busy if shows_idle else math.nan,
@@ -334,15 +336,12 @@ def _member(row: Row, eager: Row) -> str:
     return f"fastest: {_settings(row, eager)}"
 
 
-def _of_mean_step(row: Row, parts: Sequence[Row], step_ms: float) -> Sequence[Row]:
-    """The parts of a median step as shares of the mean one, where that is longer because a few
-    steps wait for data: the rest is that wait.
+def _rest(row: Row) -> float:
+    """The share of the time by which the mean step is longer than the median one because few steps
+    wait long for data; 0 where that is too little to name.
     """
-    rest = 1 - sum(part["ms_per_step"] for part in parts) / step_ms
-    if not parts or rest < LEAST_REST or not row["data_wait_share"] >= rest / 2:
-        return parts
-    scaled = [{**part, "share": (1 - rest) * part["share"]} for part in parts]
-    return [*scaled, {"category": WAIT_FOR_DATA, "share": rest}]
+    rest = 1 - row["step_time_ms"] * row["throughput_per_s"] / (1000 * row["batch_size"])
+    return rest if rest >= LEAST_REST and row["data_wait_share"] >= rest / 2 else 0.0
 
 
 def limit_notes(cards: Sequence[Row]) -> list[str]:
@@ -359,13 +358,15 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
 def _next(
     row: Row,
     busy: float,
+    rest: float,
     advice: Mapping[str, Sequence[Row]],
     unanswered: Mapping[str, Sequence[Row]],
 ) -> str:
-    """What to try: to load data faster where the loop mostly waits for them, else by the most
-    severe advice of the trace, where it shows what comes first: why the device waits, if it does.
+    """What to try: to load data faster where the loop mostly waits for them, or few steps wait for
+    longer than all are idle; else by the most severe advice of the trace, where it shows what comes
+    first: why the device waits, if it does.
     """
-    if row["data_wait_share"] >= WAITS_FOR_DATA:
+    if row["data_wait_share"] >= WAITS_FOR_DATA or rest > 1 - busy:
         return NEXT["data loader"]
     rules = [str(each["rule"]) for each in advice.get(row["variant"], [])]
     unknown = {

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpu_report.tables.processes import values_of
+from gpu_report.tables.statistics import summarise
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.quality import QUALITY, Gate
@@ -137,9 +139,11 @@ def test_a_step_without_device_work_stays_as_it_is() -> None:
     assert (without["wall_ms"], without["device_idle_share"]) == (0.1, None)
 
 
-def test_of_each_process_the_mean_step_without_the_first_of_its_epochs_counts() -> None:
+def test_the_timed_step_is_the_step_time_of_the_other_tables_and_leaves_few_long_steps_out() -> (
+    None
+):
     record = make_record("cnn-small-cuda-b64-w0-fp32-e2", processes=3)
-    times = {0: [9.0, 2.0, 4.0], 1: [9.0, 4.0, 6.0], 2: [9.0, 1.0, 1.0]}
+    times = {0: [90.0, 2.0, 2.0], 1: [90.0, 4.0, 4.0], 2: [90.0, 1.0, 1.0]}
     repetitions = [
         each.model_copy(
             update={
@@ -153,5 +157,8 @@ def test_of_each_process_the_mean_step_without_the_first_of_its_epochs_counts() 
         for number, each in enumerate(record.repetitions)
     ]
 
-    assert TimedStep.of(record.model_copy(update={"repetitions": repetitions})) == TimedStep(3, 5)
+    changed = record.model_copy(update={"repetitions": repetitions})
+    found = TimedStep.of(changed)
+    assert found == TimedStep(pytest.approx(2), 4)
+    assert found.median_ms == pytest.approx(summarise(values_of(changed, "step_time_ms")).value)
     assert TimedStep.of(record.model_copy(update={"status": "oom"})) is None
