@@ -94,7 +94,8 @@ def stacked_bars_figure(
         text = texts.get(row["variant"], "")
         if missing:
             unmeasured = NOT_RELIABLE if row["variant"] in profiled else "not profiled"
-            text = unmeasured if row["status"] == "ok" else labels.status_text(row)
+            unmeasured = unmeasured if row["status"] == "ok" else labels.status_text(row)
+            text = ", ".join(filter(None, (text, unmeasured)))
         entries.append(
             Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
         )
@@ -296,10 +297,10 @@ def idle_figure(shown: Shown) -> Figure:
         pd.concat([gaps, none]).groupby(["variant", "category"], as_index=False, sort=False).sum(),
         colors=CAUSE_COLORS,
         texts={
-            str(
-                variant
-            ): f"{share(idle[variant]).plain(unit=False)}, {duration(float(longest)).plain()}"
-            for variant, longest in longest_s.items()
+            variant: share(idle_share).plain(unit=False)
+            + (f", {duration(longest_s[variant]).plain()}" if variant in longest_s else "")
+            for variant, idle_share in idle.items()
+            if idle_share >= 0
         },
         text_heading="idle (%), longest gap",
         axis_label=_OF_STEP,

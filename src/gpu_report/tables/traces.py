@@ -337,6 +337,7 @@ _OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
 """Where these are not reliable no share is: a part of a step slowed by the profiler may be right,
 the whole is not.
 """
+_OF_GPUS_STEP: Final = ("wall_ms", "device_idle_share")
 
 _OF_KERNELS: Final = (
     "calls",
@@ -393,12 +394,12 @@ def shares_of_steps(gate: Gate, *, on_cpu: bool) -> dict[str, float]:
     """Sums over the steps that the gate trusts, over their time; NaN where it trusts none.
 
     A trace table has no number for a GPU that did nothing; of the CPU's steps it did nothing is
-    known. What the profiler added to the host's time changes no share of a GPU's work, which is of
-    the timed step.
+    known. What the profiler added to the host's time changes no share of a GPU's work where that is
+    of the timed step, in which the idle share is reliable.
     """
     shares = {}
     for name in (*STEP_PARTS, "host_busy", "device_busy", "exposed_copy", "exposed_communication"):
-        whole = ("wall_ms",) if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
+        whole = _OF_GPUS_STEP if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
         rows = gate.rows(STEPS, *whole, f"{name}_ms")
         nothing = name in _OF_GPUS and on_cpu
         times_ms = [row[f"{name}_ms"] for row in rows]
@@ -499,7 +500,9 @@ def tabulate_step_categories(traces: Mapping[str, TraceTables]) -> list[Row]:
 
 def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> Iterator[Row]:
     on_cpu = each.variant.device_type == HOST
-    steps = each.rows(STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms"]))
+    steps = each.rows(
+        STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms", "device_idle_share"])
+    )
     times_ms = (
         Counter(
             {

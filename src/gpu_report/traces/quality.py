@@ -70,6 +70,7 @@ MOST_DROPPED: Final = 0.001
 than MOST_LOST.
 """
 
+AS_TIMED: Final = "profiled as timed"
 AHEAD: Final = "host ahead of the device"
 MOST_AHEAD: Final = 1.05
 """Device work that the steps launched over their own time: up to here they differ by what was

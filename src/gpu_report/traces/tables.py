@@ -34,6 +34,7 @@ from gpu_report.traces.memory import (
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS, category_rows, operation_rows
 from gpu_report.traces.phases import PHASES, phase_rows
 from gpu_report.traces.quality import (
+    AS_TIMED,
     QUALITY,
     WORK_ON_DEVICE,
     invalidated,
@@ -220,7 +221,7 @@ def slowness_of_profiled_steps(overhead: float) -> Row:
     """
     is_known = not math.isnan(overhead)
     return row_of(
-        "profiled as timed",
+        AS_TIMED,
         overhead if is_known else 0.0,
         MOST_SLOWED,
         passed=not is_known or is_as_timed(overhead),

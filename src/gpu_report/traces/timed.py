@@ -19,7 +19,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.quality import AHEAD, QUALITY, Gate, row_of
+from gpu_report.traces.quality import AHEAD, AS_TIMED, QUALITY, Gate, row_of
 from gpu_report.traces.steps import DEVICES, STEPS
 
 _FIXED: Final = ("kernel", "memcpy", "memset")
@@ -107,7 +107,7 @@ def of_timed_steps(
             for row in tables[LAUNCHES]
         ],
         QUALITY: [
-            *(row for row in tables[QUALITY] if row["check"] != AHEAD),
+            *(_of_timed_step(row) for row in tables[QUALITY] if row["check"] != AHEAD),
             row_of(
                 "busy within a timed step",
                 a_step_ms / timed.slowest_ms,
@@ -119,6 +119,15 @@ def of_timed_steps(
             ),
         ],
     }
+
+
+def _of_timed_step(check: Row) -> Row:
+    """A row of QUALITY: how long the device idles in a timed step is known, whatever the profiler
+    added to the gaps; what caused them is not.
+    """
+    if check["check"] != AS_TIMED:
+        return check
+    return {**check, "spoils": check["spoils"].replace(", steps.device_idle_share", "")}
 
 
 def _fixed_ms(row: Row) -> float:

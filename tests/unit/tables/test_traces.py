@@ -128,7 +128,8 @@ def test_on_the_cpu_the_categories_are_those_of_its_operations() -> None:
 
 NOTHING = with_steps({"kernel_ms": None, "device_busy_ms": None, "device_idle_share": None})
 TWO = with_steps({"kernel_ms": 2.0}, {"kernel_ms": 4.0, "loader_ms": 8.0})
-SLOWED = with_failed_check(TWO, "steps.host_busy_ms", "steps.device_idle_share")
+SLOWED = with_failed_check(TWO, "steps.host_busy_ms")
+NOT_TIMED = with_failed_check(TWO, "steps.host_busy_ms", "steps.device_idle_share")
 
 
 @pytest.mark.parametrize(
@@ -138,8 +139,9 @@ SLOWED = with_failed_check(TWO, "steps.host_busy_ms", "steps.device_idle_share")
         (with_failed_check(TWO, "steps", step=1), {"kernel": 0.2, "loader": 0.0}),
         (with_failed_check(TWO, "steps.loader_ms"), {"kernel": 0.3, "loader": None}),
         (SLOWED, {"kernel": 0.3, "loader": None, "device_idle": 0.4, "other": None}),
+        (NOT_TIMED, {"kernel": None, "device_busy": None, "device_idle": None}),
     ],
-    ids=["no numbers", "one step", "one column", "slowed by the profiler"],
+    ids=["no numbers", "one step", "one column", "slowed by the profiler", "longer than timed"],
 )
 def test_a_share_leaves_out_what_is_not_reliable_and_takes_no_other_with_it(
     tables: TraceTables, shares: dict[str, float | None]

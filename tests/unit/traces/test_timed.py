@@ -10,7 +10,7 @@ from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.quality import QUALITY, Gate
 from gpu_report.traces.steps import DEVICES, STEPS
-from gpu_report.traces.tables import TraceTables, tabulate_trace
+from gpu_report.traces.tables import TraceTables, slowness_of_profiled_steps, tabulate_trace
 from gpu_report.traces.timed import TimedStep, of_timed_steps
 from tests.factories import make_record
 from tests.unit.traces.by_hand import kernel, launch, operation, step, trace_of
@@ -85,6 +85,15 @@ def test_a_timed_step_is_right_where_the_profiled_host_ran_ahead() -> None:
     ]
 
     assert failed == [["host ahead of the device"], []]
+
+
+def test_a_slowed_profile_leaves_the_idle_share_of_a_timed_step_known_and_not_its_causes() -> None:
+    tables = profiled()
+    tables = {**tables, QUALITY: [*tables[QUALITY], slowness_of_profiled_steps(1.6)]}
+    gates = [Gate(each) for each in (tables, timed(tables, step_us=65))]
+
+    assert [gate.trusts(STEPS, "device_idle_share") for gate in gates] == [False, True]
+    assert not any(gate.trusts(IDLE, "share") for gate in gates)
 
 
 def test_busy_beyond_the_slowest_timed_step_is_not_reliable() -> None:
