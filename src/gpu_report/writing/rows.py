@@ -510,22 +510,19 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
                     str(each["text"]) for each in failed if each["variant"] == row["variant"]
                 )
             ),
-            "configuration": _configuration(row, shown),
+            "configuration": _configuration(row),
         }
         for row in shown
     ]
 
 
-def _configuration(row: Row, among: Iterable[Row]) -> str:
-    """Device, precision, whether DataLoader workers load, and what is switched on; the batch size
-    where the workload has others among the rows.
-    """
-    sizes = {each["batch_size"] for each in among if each["workload"] == row["workload"]}
-    batch = [in_words("batch_size", row["batch_size"])] if len(sizes) > 1 else []
+def _configuration(row: Row) -> str:
+    """Device, precision, batch size, whether DataLoader workers load, and what is switched on."""
+    batch = in_words("batch_size", row["batch_size"])
     workers = ["DataLoader workers"] if row["workers"] else []
     options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
     return ", ".join(
-        [device_words(row["device"]), str(row["precision"]), *batch, *workers, *options]
+        [device_words(row["device"]), str(row["precision"]), batch, *workers, *options]
     )
 
 
