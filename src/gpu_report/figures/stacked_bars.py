@@ -94,8 +94,8 @@ def stacked_bars_figure(
         text = texts.get(row["variant"], "")
         if missing:
             unmeasured = NOT_RELIABLE if row["variant"] in profiled else "not profiled"
-            unmeasured = unmeasured if row["status"] == "ok" else labels.status_text(row)
-            text = ", ".join(filter(None, (text, unmeasured)))
+            why = unmeasured if row["status"] == "ok" else labels.status_text(row)
+            text = ", ".join(filter(None, (text, why)))
         entries.append(
             Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
         )

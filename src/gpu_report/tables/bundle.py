@@ -128,7 +128,7 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
 
 
 def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
-    baselines = [row for row in rows if _steps_from_eager(row) <= {row["precision"]}]
+    baselines = [row for row in rows if steps_from_eager(row) <= {row["precision"]}]
     if not baselines:
         fewest = min(row["devices"] for row in rows)
         return [fastest_of([row for row in rows if row["devices"] == fewest])["variant"]]
@@ -143,8 +143,8 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
         row
         for row in rows
         if all(row[field] == eager[field] for field in shared)
-        and (row["batch_size"], _steps_from_eager(row))
-        != (eager["batch_size"], _steps_from_eager(eager))
+        and (row["batch_size"], steps_from_eager(row))
+        != (eager["batch_size"], steps_from_eager(eager))
         and not is_bound(row["options"])
         and (gain := gain_over(tables, row, eager)).value > 1
         and gain.p < SIGNIFICANCE
@@ -168,16 +168,17 @@ def greatest_step(tables: Tables, eager: Row, fastest: Row) -> Row | None:
     """
     steps = [
         row
-        for row in _rows_compared_with(tables, eager)
-        if len(_steps_from_eager(row)) == 1
-        and _steps_from_eager(row) <= _steps_from_eager(fastest)
+        for row in rows_compared_with(tables, eager)
+        if len(steps_from_eager(row)) == 1
+        and steps_from_eager(row) <= steps_from_eager(fastest)
         and row["speedup"] > 1
         and row["speedup_p"] < SIGNIFICANCE
     ]
     return max(steps, key=lambda row: float(row["speedup"]), default=None)
 
 
-def _rows_compared_with(tables: Tables, baseline: Row) -> list[Row]:
+def rows_compared_with(tables: Tables, baseline: Row) -> list[Row]:
+    """The rows of the groups whose baseline this variant is, with their `speedup` over it."""
     return [
         row
         for rows in tables.rows_of_experiments.values()
@@ -203,14 +204,15 @@ def fastest_of(rows: Sequence[Row]) -> Row:
     return min(
         [fastest, *filter(is_tied, rows)],
         key=lambda row: (
-            len(_steps_from_eager(row)),
+            len(steps_from_eager(row)),
             row["precision"] == "fp16",
             -float(row["throughput_per_s"]),
         ),
     )
 
 
-def _steps_from_eager(row: Row) -> set[str]:
+def steps_from_eager(row: Row) -> set[str]:
+    """The precision unless it is fp32, and everything that is switched on."""
     return {row["precision"], *option_names(row["optimization"])} - {"fp32"}
 
 
@@ -221,7 +223,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
     Its p is adjusted for the other comparisons of such an experiment. Of two sessions the interval
     includes the spread between them; of two protocol versions nothing is known.
     """
-    for own in _rows_compared_with(tables, baseline):
+    for own in rows_compared_with(tables, baseline):
         if own["variant"] == row["variant"]:
             return replace(summary_in(own, "speedup"), p=own["speedup_p"])
     if row["protocol_version"] != baseline["protocol_version"]:

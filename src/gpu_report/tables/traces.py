@@ -337,7 +337,6 @@ _OF_THE_WHOLE: Final = ("wall_ms", "host_busy_ms")
 """Where these are not reliable no share is: a part of a step slowed by the profiler may be right,
 the whole is not.
 """
-_OF_GPUS_STEP: Final = ("wall_ms", "device_idle_share")
 
 _OF_KERNELS: Final = (
     "calls",
@@ -399,7 +398,9 @@ def shares_of_steps(gate: Gate, *, on_cpu: bool) -> dict[str, float]:
     """
     shares = {}
     for name in (*STEP_PARTS, "host_busy", "device_busy", "exposed_copy", "exposed_communication"):
-        whole = _OF_GPUS_STEP if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
+        whole = (
+            ("wall_ms", "device_idle_share") if name in _ON_GPUS and not on_cpu else _OF_THE_WHOLE
+        )
         rows = gate.rows(STEPS, *whole, f"{name}_ms")
         nothing = name in _OF_GPUS and on_cpu
         times_ms = [row[f"{name}_ms"] for row in rows]

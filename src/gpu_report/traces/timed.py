@@ -107,7 +107,14 @@ def of_timed_steps(
             for row in tables[LAUNCHES]
         ],
         QUALITY: [
-            *(_of_timed_step(row) for row in tables[QUALITY] if row["check"] != AHEAD),
+            # How long the device idles in a timed step is known; what caused the gaps is not.
+            *(
+                {**row, "spoils": row["spoils"].replace(", steps.device_idle_share", "")}
+                if row["check"] == AS_TIMED
+                else row
+                for row in tables[QUALITY]
+                if row["check"] != AHEAD
+            ),
             row_of(
                 "busy within a timed step",
                 a_step_ms / timed.slowest_ms,
@@ -119,15 +126,6 @@ def of_timed_steps(
             ),
         ],
     }
-
-
-def _of_timed_step(check: Row) -> Row:
-    """A row of QUALITY: how long the device idles in a timed step is known, whatever the profiler
-    added to the gaps; what caused them is not.
-    """
-    if check["check"] != AS_TIMED:
-        return check
-    return {**check, "spoils": check["spoils"].replace(", steps.device_idle_share", "")}
 
 
 def _fixed_ms(row: Row) -> float:

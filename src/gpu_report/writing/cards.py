@@ -27,11 +27,14 @@ from gpu_report.tables.bundle import (
     gain_over,
     greatest_step,
     grouped,
+    rows_compared_with,
     rows_of,
+    steps_from_eager,
     summary_in,
 )
 from gpu_report.tables.statistics import SIGNIFICANCE, difference_of_means, holm
 from gpu_report.tables.traces import IDLE_TIME
+from gpu_report.traces.advice import ADVICE_OF
 from gpu_report.words import configuration_in_words, in_words, model_cell
 from gpu_report.writing.table import Text, metric
 
@@ -49,8 +52,8 @@ CHAIN: Final = (
 )
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
-    Text("largest categories", "parts", width=0.34, longest=200),
-    Text("try next", "left", width=0.16, longest=200),
+    Text("largest categories", "parts", width=0.32, longest=200),
+    Text("try next", "left", width=0.18, longest=200),
     metric("step_ms", "step", "ms"),
     metric("busy", "busy", "share"),
     metric("at_most", "if never idle", "ratio"),
@@ -63,16 +66,17 @@ MOST_STEPS: Final = 3
 """Models of which the first page says what to switch on first."""
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
+# Of the mean step, beyond the median step: a smaller last batch makes such a rest too.
 LEAST_REST: Final = 0.1
-"""Share of the mean step beyond the median step, from which on that rest is named; a smaller last
-batch makes such a rest too.
-"""
 WAITS_FOR_DATA: Final = 0.5
 """Share of the timed epochs spent waiting for data, from which on to load it faster is next."""
-BUSY: Final = 0.8
-"""Of a step, from which on the device does not wait for much."""
-ALWAYS_BUSY: Final = 0.95
-"""Of a step, from which on only the device's own work limits it."""
+BUSY: Final = 0.8  # of a step, from which on the device does not wait for much
+ALWAYS_BUSY: Final = 0.95  # of a step, from which on only the device's own work limits it
+LOW_MFU: Final = 0.1  # below it, short kernels that fill a step have too little work each
+LEAST_FUSIBLE: Final = 0.1  # of a step, in kernels that torch.compile can fuse, to try it
+_NOT_FUSED: Final = frozenset(
+    {"convolution", "matrix product", "attention", "recurrent", IDLE_TIME}
+)
 WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
 """Advice about what the device waits for."""
 # The other advice is about a GPU.
@@ -91,6 +95,7 @@ NEXT: Final[Mapping[str, str]] = {
     "accelerator busy": "keep it busy",
     "launch-bound": "launch less often (CUDA graphs)",
     "short kernels": "fuse kernels (torch.compile)",
+    "small kernels": "use a larger batch",
     "tensor cores": "use tensor cores (bf16)",
     "data loader": "load data faster",
     "pageable copies": "pin memory",
@@ -99,6 +104,13 @@ NEXT: Final[Mapping[str, str]] = {
     "peak memory": "save memory",
 }
 """What to try, by the advice of traces/advice.py, as a cell has room for it."""
+# The option or precision that NEXT names.
+_DONE_BY: Final[Mapping[str, str]] = {
+    "launch-bound": "graphs",
+    "short kernels": "compile",
+    "tensor cores": "bf16",
+    "pageable copies": "pinned",
+}
 
 
 def chains(tables: Tables) -> list[Row]:
@@ -287,8 +299,6 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
     fastest configuration, and that on all GPUs, where a trace shows a step of one.
     """
     categories = grouped(rows_of(tables.step_categories), lambda row: row["variant"])
-    advice = grouped(rows_of(tables.trace_advice), lambda row: row["variant"])
-    open_rules = grouped(rows_of(tables.trace_unanswered), lambda row: row["variant"])
     of_peak = {row["variant"]: row["share_of_peak"] for row in rows_of(tables.efficiency)}
     cards: list[Row] = []
     for chain in rows:
@@ -300,8 +310,8 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
             continue
         for row in members:
             parts = categories.get(row["variant"], [])
-            largest = sorted(parts, key=lambda part: -float(part["share"]))
-            busy = sum(part["share"] for part in parts if part["category"] != IDLE_TIME)
+            shares = {str(part["category"]): float(part["share"]) for part in parts}
+            busy = sum(share for name, share in shares.items() if name != IDLE_TIME)
             rest = _rest(row)
             shows_idle = busy > 0 and row["device"] != "cpu"
             cards.append(
@@ -310,13 +320,13 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
                     "model": chain["model"],
                     "is": _member(row, eager),
                     "parts": ", ".join(
-                        f"{american(part['category'])} {count(100 * part['share']).plain()}{_TIED}%"
-                        for part in largest[:MOST_CATEGORIES]
-                        if part["share"] >= LEAST_SHARE
+                        f"{american(name)} {count(100 * shares[name]).plain()}{_TIED}%"
+                        for name in sorted(shares, key=lambda name: -shares[name])[:MOST_CATEGORIES]
+                        if shares[name] >= LEAST_SHARE
                     )
                     + f"; few steps wait for data, {count(100 * rest).plain()}{_TIED}% of the time"
                     * bool(parts and rest),
-                    "left": _next(row, busy, rest, advice, open_rules) if parts else "",
+                    "left": _next(tables, row, fastest, shares) if parts else "",
                     "step_ms": row["step_time_ms"],
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy if shows_idle else math.nan,
@@ -351,33 +361,56 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
         for name, meaning in _MEANINGS.items()
         if any(math.isfinite(card[name]) for card in cards)
     ]
-    meanings.append("–: none, or not measured")
-    return [f"{capitalized('; '.join(meanings))}."]
+    return [f"{capitalized('; '.join([*meanings, '–: none, or not measured']))}."]
 
 
-def _next(
-    row: Row,
-    busy: float,
-    rest: float,
-    advice: Mapping[str, Sequence[Row]],
-    unanswered: Mapping[str, Sequence[Row]],
-) -> str:
+def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -> str:
     """What to try: to load data faster where the loop mostly waits for them, or few steps wait for
     longer than all are idle; else by the most severe advice of the trace, where it shows what comes
-    first: why the device waits, if it does.
+    first: why the device waits, if it does. Advice whose option is on, or was measured and gains
+    nothing alone, is left out.
+
+    `shares` are those of a step by category.
     """
-    if row["data_wait_share"] >= WAITS_FOR_DATA or rest > 1 - busy:
+    idle = shares.get(IDLE_TIME, 0.0)
+    if row["data_wait_share"] >= WAITS_FOR_DATA or _rest(row) > idle:
         return NEXT["data loader"]
-    rules = [str(each["rule"]) for each in advice.get(row["variant"], [])]
-    unknown = {
-        each["rule"]
-        for each in unanswered.get(row["variant"], [])
-        if row["device"] != "cpu" or each["rule"] in ASKED_OF_CPUS
-    }
-    rules = [rule for rule in rules if rule != "accelerator busy"] or rules  # it names no cause
-    if busy < BUSY and WAITING & unknown and not WAITING & {*rules[:1]}:
-        return "find out what it waits for"
-    if not rules:
-        known = "only faster kernels" if busy >= BUSY else "less Python between operations"
-        return "not known" if unknown and busy < ALWAYS_BUSY else known
-    return NEXT.get(rules[0], rules[0])
+    advice, unanswered, steps = (
+        [each for each in rows_of(table) if each["variant"] == row["variant"]]
+        for table in (tables.trace_advice, tables.trace_unanswered, tables.step_shares)
+    )
+    on_cpu, is_busy = row["device"] == "cpu", 1 - idle >= BUSY
+    unknown = {each["rule"] for each in unanswered if not on_cpu or each["rule"] in ASKED_OF_CPUS}
+    # That the GPU is hardly busy names no cause.
+    rules = [str(each["rule"]) for each in advice if each["rule"] != "accelerator busy"] or [
+        str(each["rule"]) for each in advice
+    ]
+    known = steps_from_eager(row)
+    if not is_busy and WAITING & unknown and not WAITING & {*rules[:1]}:
+        has_others = row["devices"] > 1 or row["data_wait_share"] >= idle / 2
+        if on_cpu or has_others or "graphs" in known:
+            return "find out what it waits for"
+        rules = ["launch-bound", *rules]  # nothing else is left
+    if (is_busy and row["mfu"] < LOW_MFU) and any(
+        each["short_share"] >= ADVICE_OF["short kernels"].threshold for each in steps
+    ):
+        of_libraries = sum(shares.get(name, 0.0) for name in _NOT_FUSED)
+        rules += ["short kernels"] * (1 - of_libraries >= LEAST_FUSIBLE) + ["small kernels"]
+    for rule in rules:
+        alone = [
+            each
+            for each in rows_compared_with(tables, row)
+            if steps_from_eager(each) == known | {_DONE_BY.get(rule)}
+        ]
+        is_vain = any(
+            not each["speedup"] > 1 or each["speedup_p"] >= SIGNIFICANCE for each in alone
+        )
+        if not is_vain and _DONE_BY.get(rule) not in known:
+            return NEXT.get(rule, rule)
+        if is_vain and _DONE_BY[rule] in steps_from_eager(fastest):
+            return (
+                f"what the fastest has; {_settings(alone[0], row)} alone "
+                f"{METRICS['speedup'].quantity(alone[0]).plain(interval=False)}"
+            )
+    left = "only faster kernels" if is_busy else "less Python between operations"
+    return "not known" if unknown and 1 - idle < ALWAYS_BUSY else left

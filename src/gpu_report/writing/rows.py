@@ -518,11 +518,14 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
 
 def _configuration(row: Row) -> str:
     """Device, precision, batch size, whether DataLoader workers load, and what is switched on."""
-    batch = in_words("batch_size", row["batch_size"])
-    workers = ["DataLoader workers"] if row["workers"] else []
-    options = [] if row["options"] == NO_OPTIONS else [str(row["options"])]
     return ", ".join(
-        [device_words(row["device"]), str(row["precision"]), batch, *workers, *options]
+        [
+            device_words(row["device"]),
+            str(row["precision"]),
+            in_words("batch_size", row["batch_size"]),
+            *(["DataLoader workers"] if row["workers"] else []),
+            *([] if row["options"] == NO_OPTIONS else [str(row["options"])]),
+        ]
     )
 
 

@@ -1,10 +1,12 @@
 """The first two pages: the chain of each model, and its limit card."""
 
 import math
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from gpu_report.glossary import Row
 from gpu_report.tables.bundle import Tables
 from gpu_report.writing.cards import (
     chain_notes,
@@ -214,6 +216,78 @@ def test_what_no_cpu_can_answer_leaves_nothing_open_on_it(
     )
 
     assert limit_cards(changed, [first])[0]["left"] == left
+
+
+def card_of(tables: Tables, variant: str, **changes: Any) -> Row:
+    """The card of a variant whose step has this `idle` share, the rest of this `category`, with
+    these rules that apply or are `unanswered`, and other cells of its own.
+    """
+    idle, category = changes.pop("idle", 0.0), changes.pop("category", "convolution")
+    template = tables.step_categories.iloc[0].to_dict() | {"variant": variant}
+    parts = [
+        {**template, "category": name, "share": share, "ms_per_step": share}
+        for name, share in {category: 1 - idle, "idle": idle}.items()
+    ]
+    frames = {
+        name: pd.DataFrame([{"variant": variant, "rule": rule} for rule in changes.pop(key, [])])
+        for name, key in {"trace_advice": "rules", "trace_unanswered": "unanswered"}.items()
+    }
+    frames = {
+        name: frame if len(frame) else getattr(tables, name).iloc[:0]
+        for name, frame in frames.items()
+    }
+    shares = tables.step_shares.copy()
+    shares.loc[shares["variant"] == variant, "short_share"] = changes.pop("short", 0.0)
+    cells = {"data_wait_share": 0.0, "mfu": 0.5, "step_time_ms": 1000.0, **changes}
+    tables = edited(tables, Edit(table="variants", where={"variant": variant}, cells=cells))
+    tables = with_tables(tables, step_categories=pd.DataFrame(parts), step_shares=shares, **frames)
+    (card,) = [card for card in limit_cards(tables, chains(tables)) if card["variant"] == variant]
+    return card
+
+
+@pytest.mark.parametrize(
+    ("gain", "left"),
+    [
+        (2.0, "fuse kernels (torch.compile)"),
+        (0.9, "what the fastest has; torch.compile alone 0.9000×"),
+    ],
+)
+def test_what_was_measured_to_gain_nothing_alone_is_not_recommended(gain: float, left: str) -> None:
+    cells = figure("throughput_per_s", 100 * gain, 0.1) | figure("speedup", gain, 0.001)
+    where = {"variant": f"{EAGER}-compile"}
+    tables = edited(studied(), Edit(table="optimization", where=where, cells=cells))
+
+    assert card_of(tables, EAGER, rules=["short kernels"])["left"] == left
+
+
+@pytest.mark.parametrize(
+    ("mfu", "short", "category", "left"),
+    [
+        (0.02, 0.9, "recurrent", "use a larger batch"),
+        (0.02, 0.9, "normalization", "fuse kernels (torch.compile)"),
+        (0.02, 0.1, "normalization", "only faster kernels"),
+        (0.3, 0.9, "normalization", "only faster kernels"),
+    ],
+)
+def test_short_kernels_that_fill_a_step_are_too_little_work(
+    mfu: float, short: float, category: str, left: str
+) -> None:
+    card = card_of(studied(), EAGER, mfu=mfu, short=short, category=category)
+
+    assert card["left"] == left
+
+
+@pytest.mark.parametrize(
+    ("data_wait", "left"),
+    [(0.05, "launch less often (CUDA graphs)"), (0.4, "find out what it waits for")],
+)
+def test_a_gpu_that_waits_neither_for_data_nor_for_others_waits_for_launches(
+    data_wait: float, left: str
+) -> None:
+    unanswered = ["launch-bound", "data loader"]
+    card = card_of(studied(), EAGER, idle=0.66, unanswered=unanswered, data_wait_share=data_wait)
+
+    assert card["left"] == left
 
 
 def test_without_any_trace_there_is_no_card() -> None:
