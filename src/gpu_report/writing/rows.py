@@ -517,12 +517,11 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
 
 
 def _configuration(row: Row) -> str:
-    """Device, precision, batch size, whether DataLoader workers load, and what is switched on."""
+    """Device, precision, whether DataLoader workers load, and what is switched on."""
     return ", ".join(
         [
             device_words(row["device"]),
             str(row["precision"]),
-            in_words("batch_size", row["batch_size"]),
             *(["DataLoader workers"] if row["workers"] else []),
             *([] if row["options"] == NO_OPTIONS else [str(row["options"])]),
         ]
@@ -567,7 +566,8 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
 
 def profiled_heading(row: Row) -> str:
     """The model and the configuration of a profiled step, above what is listed of it."""
-    return f"{model_cell(row)}, {row['configuration']}"
+    batch = in_words("batch_size", row["batch_size"])
+    return f"{model_cell(row)}, {batch}, {row['configuration']}"
 
 
 def variant_cell(row: Row) -> str:
