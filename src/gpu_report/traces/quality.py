@@ -425,8 +425,8 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         "work launched one by one",
         share,
         MOST_LOST,
-        text=f"graphs launched {share:.1%} of the device time, all kernels of each by one call; at "
-        f"most {MOST_LOST:.0%}",
+        text=f"kernels of CUDA graphs, which have no launch of their own, took {share:.1%} of the "
+        f"device time; at most {MOST_LOST:.0%}",
         invalidates=(
             "kernels.launch_delay_us",
             "launches.median_delay_us",

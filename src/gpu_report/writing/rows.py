@@ -529,8 +529,9 @@ def _configuration(row: Row) -> str:
 
 
 def doubts_of(row: Row) -> list[str]:
-    """The doubts about a profiled step, as one flag."""
-    return [row["doubts"]] if row["doubts"] else []
+    """The doubts about a profiled step, as one flag, where they leave a share out."""
+    is_lost = any(name.endswith("_share") and math.isnan(row[name]) for name in row)
+    return [row["doubts"]] if row["doubts"] and is_lost else []
 
 
 def not_reliable(row: Row, metric: Metric) -> str:

@@ -49,6 +49,13 @@ def test_a_missing_number_is_not_reliable_where_a_check_failed_and_the_device_ha
     assert rows.not_reliable({**row, column: 0.5}, metric(column, "share")) == ""
 
 
+def test_a_failed_check_is_noted_only_where_it_leaves_a_share_out() -> None:
+    row = {"doubts": "a check failed", "launch_bound_share": 0.2, "mean_queue": math.nan}
+
+    assert rows.doubts_of(row) == []
+    assert rows.doubts_of({**row, "launch_bound_share": math.nan}) == ["a check failed"]
+
+
 def test_what_launched_a_kernel_is_not_reliable_where_its_trace_failed_the_check() -> None:
     machine = results_on("cpu", "cuda")
     (kernel, *_) = longest_kernels(machine)
