@@ -580,9 +580,12 @@ def _in_groups(
 
 def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> Iterator[tuple[TableRow, ...]]:
     while rows:
-        lines = accumulate(row.lines for row in rows)
+        lines = [*accumulate(row.lines for row in rows)]
         fitting = [
-            number for number, reached in enumerate(lines, start=1) if reached <= lines_per_page
+            number
+            for number, reached in enumerate(lines, start=1)
+            # For a last row or two, a page would repeat the header and the notes.
+            if reached <= lines_per_page or lines[-1] <= 1.1 * lines_per_page
         ]
         most = fitting[-1] if fitting else 1
         groups = [
