@@ -93,9 +93,13 @@ def stacked_bars_figure(
         missing = row["variant"] not in has_shares
         text = texts.get(row["variant"], "")
         if missing:
-            unmeasured = NOT_RELIABLE if row["variant"] in profiled else "not profiled"
-            why = unmeasured if row["status"] == "ok" else labels.status_text(row)
-            text = ", ".join(filter(None, (text, why)))
+            text += ", " * bool(text) + (
+                labels.status_text(row)
+                if row["status"] != "ok"
+                else NOT_RELIABLE
+                if row["variant"] in profiled
+                else "not profiled"
+            )
         entries.append(
             Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
         )

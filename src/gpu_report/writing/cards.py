@@ -92,7 +92,6 @@ _TIED: Final = "\u00a0"
 """A space where no line ends."""
 
 NEXT: Final[Mapping[str, str]] = {
-    "accelerator busy": "keep it busy",
     "launch-bound": "launch less often (CUDA graphs)",
     "short kernels": "fuse kernels (torch.compile)",
     "small kernels": "use a larger batch",
@@ -381,14 +380,10 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
     )
     on_cpu, is_busy = row["device"] == "cpu", 1 - idle >= BUSY
     unknown = {each["rule"] for each in unanswered if not on_cpu or each["rule"] in ASKED_OF_CPUS}
-    # That the GPU is hardly busy names no cause.
-    rules = [str(each["rule"]) for each in advice if each["rule"] != "accelerator busy"] or [
-        str(each["rule"]) for each in advice
-    ]
+    rules = [str(each["rule"]) for each in advice if each["rule"] != "accelerator busy"]
     known = steps_from_eager(row)
     if not is_busy and WAITING & unknown and not WAITING & {*rules[:1]}:
-        has_others = row["devices"] > 1 or row["data_wait_share"] >= idle / 2
-        if on_cpu or has_others or "graphs" in known:
+        if on_cpu or row["devices"] > 1 or "graphs" in known or row["data_wait_share"] >= idle / 2:
             return "find out what it waits for"
         rules = ["launch-bound", *rules]  # nothing else is left
     if (is_busy and row["mfu"] < LOW_MFU) and any(

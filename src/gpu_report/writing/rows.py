@@ -567,8 +567,9 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
 
 def profiled_heading(row: Row) -> str:
     """The model and the configuration of a profiled step, above what is listed of it."""
-    batch = in_words("batch_size", row["batch_size"])
-    return f"{model_cell(row)}, {batch}, {row['configuration']}"
+    return ", ".join(
+        [model_cell(row), in_words("batch_size", row["batch_size"]), row["configuration"]]
+    )
 
 
 def variant_cell(row: Row) -> str:
