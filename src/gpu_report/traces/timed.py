@@ -19,7 +19,7 @@ from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
-from gpu_report.traces.quality import AHEAD, AS_TIMED, QUALITY, Gate, row_of
+from gpu_report.traces.quality import AHEAD, AS_TIMED, QUALITY, Gate, invalidated, row_of
 from gpu_report.traces.steps import DEVICES, STEPS
 
 _FIXED: Final = ("kernel", "memcpy", "memset")
@@ -109,7 +109,16 @@ def of_timed_steps(
         QUALITY: [
             # How long the device idles in a timed step is known; what caused the gaps is not.
             *(
-                {**row, "spoils": row["spoils"].replace(", steps.device_idle_share", "")}
+                row_of(
+                    AS_TIMED,
+                    row["value"],
+                    row["limit"],
+                    passed=row["passed"],
+                    text=row["text"],
+                    invalidates=[
+                        name for name in invalidated(row) if name != "steps.device_idle_share"
+                    ],
+                )
                 if row["check"] == AS_TIMED
                 else row
                 for row in tables[QUALITY]
