@@ -68,6 +68,7 @@ LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
 # Of the mean step, beyond the median step: a smaller last batch makes such a rest too.
 LEAST_REST: Final = 0.1
+WAIT_FOR_DATA: Final = "waiting for data"
 WAITS_FOR_DATA: Final = 0.5
 """Share of the timed epochs spent waiting for data, from which on to load it faster is next."""
 BUSY: Final = 0.8  # of a step, from which on the device does not wait for much
@@ -309,9 +310,11 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
             continue
         for row in members:
             parts = categories.get(row["variant"], [])
-            shares = {str(part["category"]): float(part["share"]) for part in parts}
-            busy = sum(share for name, share in shares.items() if name != IDLE_TIME)
             rest = _rest(row)
+            shares = {str(part["category"]): (1 - rest) * part["share"] for part in parts}
+            busy = sum(share for name, share in shares.items() if name != IDLE_TIME)
+            if parts and rest:
+                shares[WAIT_FOR_DATA] = rest
             shows_idle = busy > 0 and row["device"] != "cpu"
             cards.append(
                 {
@@ -322,11 +325,9 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
                         f"{american(name)} {count(100 * shares[name]).plain()}{_TIED}%"
                         for name in sorted(shares, key=lambda name: -shares[name])[:MOST_CATEGORIES]
                         if shares[name] >= LEAST_SHARE
-                    )
-                    + f"; few steps wait for data, {count(100 * rest).plain()}{_TIED}% of the time"
-                    * bool(parts and rest),
+                    ),
                     "left": _next(tables, row, fastest, shares) if parts else "",
-                    "step_ms": row["step_time_ms"],
+                    "step_ms": row["step_time_ms"] / (1 - rest),
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy if shows_idle else math.nan,
                     "at_most": 1 / busy if shows_idle else math.nan,
@@ -371,14 +372,14 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
 
     `shares` are those of a step by category.
     """
-    idle = shares.get(IDLE_TIME, 0.0)
-    if row["data_wait_share"] >= WAITS_FOR_DATA or _rest(row) > idle:
+    idle, waits = (shares.get(name, 0.0) for name in (IDLE_TIME, WAIT_FOR_DATA))
+    if row["data_wait_share"] >= WAITS_FOR_DATA or waits > idle:
         return NEXT["data loader"]
     advice, unanswered, steps = (
         [each for each in rows_of(table) if each["variant"] == row["variant"]]
         for table in (tables.trace_advice, tables.trace_unanswered, tables.step_shares)
     )
-    on_cpu, is_busy = row["device"] == "cpu", 1 - idle >= BUSY
+    on_cpu, is_busy = row["device"] == "cpu", 1 - idle - waits >= BUSY
     unknown = {each["rule"] for each in unanswered if not on_cpu or each["rule"] in ASKED_OF_CPUS}
     rules = [str(each["rule"]) for each in advice if each["rule"] != "accelerator busy"]
     known = steps_from_eager(row)
