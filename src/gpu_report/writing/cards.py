@@ -5,8 +5,8 @@ eager_and_fastest -> a row per model of the table CHAIN -> one or two of the tab
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from gpu_report.answers.estimate import is_share
 from gpu_report.glossary import (
@@ -35,8 +35,11 @@ from gpu_report.tables.bundle import (
 from gpu_report.tables.statistics import SIGNIFICANCE, difference_of_means, holm
 from gpu_report.tables.traces import IDLE_TIME
 from gpu_report.traces.advice import ADVICE_OF
-from gpu_report.words import configuration_in_words, in_words, model_cell
+from gpu_report.words import configuration_in_words, in_words, model_cell, title_cell
 from gpu_report.writing.table import Text, metric
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CHAIN: Final = (
     Text("model", width=0.18),
@@ -102,6 +105,7 @@ NEXT: Final[Mapping[str, str]] = {
     "synchronising calls": "synchronize less often",
     "communication": "overlap communication",
     "peak memory": "save memory",
+    "unknown wait": "find out what it waits for",
 }
 """What to try, by the advice of traces/advice.py, as a cell has room for it."""
 # The option or precision that NEXT names.
@@ -205,10 +209,27 @@ def _settings(row: Row, eager: Row | None) -> str:
     return "" if row is eager else configuration_in_words(row, beside=eager or row)
 
 
-def chain_notes(rows: Sequence[Row]) -> list[str]:
+def notes_on_precision(tables: Tables, rows: Iterable[Row]) -> list[str]:
+    """Which of these models compute recurrent layers in fp16 where their precision is bf16, by the
+    types of their kernels: `torch.autocast` has no other type for those of cuDNN.
+    """
+    kernels = tables.top_kernels
+    is_half = (kernels["category"] == "recurrent") & kernels["name"].str.contains("__half")
+    in_half = set(kernels.loc[is_half, "variant"])
+    models = dict.fromkeys(
+        title_cell(row) for row in rows if row["precision"] == "bf16" and row["variant"] in in_half
+    )
+    return [
+        f"{model} in bf16: torch.autocast runs cuDNN's recurrent layers in fp16, and the gradients "
+        "are not scaled."
+        for model in models
+    ]
+
+
+def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
     """Which factors multiply, what the CPU's fastest configurations are, where they are not its
     eager ones, and those on all GPUs; and where the held-out metric is lower with the fastest, by
-    the test of an experiment's qualities.
+    Welch's t, adjusted for the other models.
     """
     settings = [f"{row['model']} {row['cpu_settings']}" for row in rows if row["cpu_settings"]]
     on_all = [f"{row['model']} {row['all_settings']}" for row in rows if row["all_settings"]]
@@ -254,6 +275,7 @@ def chain_notes(rows: Sequence[Row]) -> list[str]:
             if lost
             else []
         ),
+        *notes_on_precision(tables, (row["pair"][1] for row in rows)),
     ]
 
 
@@ -365,48 +387,65 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
 
 
 def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -> str:
-    """What to try: to load data faster where the loop mostly waits for them, or few steps wait for
-    longer than all are idle; else by the most severe advice of the trace, where it shows what comes
-    first: why the device waits, if it does. Advice whose option is on, or was measured and gains
-    nothing alone, is left out.
+    """What to try: to load data faster where the loop mostly waits for them, or a few steps wait
+    for longer than all are idle; else the first advice whose option is not on, and was not
+    measured alone without a gain.
 
     `shares` are those of a step by category.
     """
     idle, waits = (shares.get(name, 0.0) for name in (IDLE_TIME, WAIT_FOR_DATA))
     if row["data_wait_share"] >= WAITS_FOR_DATA or waits > idle:
         return NEXT["data loader"]
-    advice, unanswered, steps = (
-        [each for each in rows_of(table) if each["variant"] == row["variant"]]
-        for table in (tables.trace_advice, tables.trace_unanswered, tables.step_shares)
-    )
-    on_cpu, is_busy = row["device"] == "cpu", 1 - idle - waits >= BUSY
-    unknown = {each["rule"] for each in unanswered if not on_cpu or each["rule"] in ASKED_OF_CPUS}
-    rules = [str(each["rule"]) for each in advice if each["rule"] != "accelerator busy"]
+    is_busy = 1 - idle - waits >= BUSY
+    unknown = {
+        each["rule"]
+        for each in _of(row, tables.trace_unanswered)
+        if row["device"] != "cpu" or each["rule"] in ASKED_OF_CPUS
+    }
     known = steps_from_eager(row)
-    if not is_busy and WAITING & unknown and not WAITING & {*rules[:1]}:
-        if on_cpu or row["devices"] > 1 or "graphs" in known or row["data_wait_share"] >= idle / 2:
-            return "find out what it waits for"
-        rules = ["launch-bound", *rules]  # nothing else is left
-    if (is_busy and row["mfu"] < LOW_MFU) and any(
-        each["short_share"] >= ADVICE_OF["short kernels"].threshold for each in steps
-    ):
-        of_libraries = sum(shares.get(name, 0.0) for name in _NOT_FUSED)
-        rules += ["short kernels"] * (1 - of_libraries >= LEAST_FUSIBLE) + ["small kernels"]
-    for rule in rules:
-        alone = [
+    for rule in _advice(tables, row, shares, is_busy=is_busy, is_open=bool(WAITING & unknown)):
+        option = _DONE_BY.get(rule, "")
+        vain = [
             each
             for each in rows_compared_with(tables, row)
-            if steps_from_eager(each) == known | {_DONE_BY.get(rule)}
+            if steps_from_eager(each) == {*known, option}
+            and (each["speedup"] <= 1 or each["speedup_p"] >= SIGNIFICANCE)
         ]
-        is_vain = any(
-            not each["speedup"] > 1 or each["speedup_p"] >= SIGNIFICANCE for each in alone
-        )
-        if not is_vain and _DONE_BY.get(rule) not in known:
+        if not vain and option not in known:
             return NEXT.get(rule, rule)
-        if is_vain and _DONE_BY[rule] in steps_from_eager(fastest):
-            return (
-                f"what the fastest has; {_settings(alone[0], row)} alone "
-                f"{METRICS['speedup'].quantity(alone[0]).plain(interval=False)}"
-            )
+        if vain and option in steps_from_eager(fastest):
+            alone = METRICS["speedup"].quantity(vain[0]).plain(interval=False)
+            return f"{_settings(vain[0], row)} with the fastest's other options (alone: {alone})"
     left = "only faster kernels" if is_busy else "less Python between operations"
     return "not known" if unknown and 1 - idle < ALWAYS_BUSY else left
+
+
+def _advice(
+    tables: Tables, row: Row, shares: Mapping[str, float], *, is_busy: bool, is_open: bool
+) -> list[str]:
+    """The rules of NEXT in the order in which to try them: the advice of the trace, the most severe
+    first.
+
+    Before it what a step that is not busy waits for, if advice about that is open: the host's
+    launches, where nothing else is left. After it what helps a busy step of short kernels.
+    """
+    rules = [each["rule"] for each in _of(row, tables.trace_advice)]
+    rules = [rule for rule in rules if rule != "accelerator busy"]  # it names no cause
+    if not is_busy and is_open and not WAITING & {*rules[:1]}:
+        is_host = (
+            row["device"] != "cpu"
+            and row["devices"] == 1
+            and "graphs" not in steps_from_eager(row)
+            and row["data_wait_share"] < shares.get(IDLE_TIME, 0.0) / 2
+        )
+        return ["launch-bound" if is_host else "unknown wait", *rules]
+    least = ADVICE_OF["short kernels"].threshold
+    is_short = any(each["short_share"] >= least for each in _of(row, tables.step_shares))
+    if is_busy and row["mfu"] < LOW_MFU and is_short:
+        of_libraries = sum(shares.get(name, 0.0) for name in _NOT_FUSED)
+        rules += ["short kernels"] * (1 - of_libraries >= LEAST_FUSIBLE) + ["small kernels"]
+    return rules
+
+
+def _of(row: Row, table: "pd.DataFrame") -> list[Row]:
+    return [each for each in rows_of(table) if each["variant"] == row["variant"]]

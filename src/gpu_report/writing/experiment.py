@@ -29,9 +29,10 @@ from gpu_report.words import (
     varying,
     why_missing,
 )
+from gpu_report.writing.cards import notes_on_precision
 from gpu_report.writing.layout import Picture, figures_of, pictures
 from gpu_report.writing.machine import MachineResults, range_words
-from gpu_report.writing.rows import ceilings, notes_on_precision
+from gpu_report.writing.rows import ceilings
 from gpu_report.writing.table import TableBlock, Text, metric, table
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {

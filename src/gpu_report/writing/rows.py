@@ -432,23 +432,6 @@ def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
     return [f"Options of {'; '.join(options)}."] if options else []
 
 
-def notes_on_precision(tables: Tables, rows: Iterable[Row]) -> list[str]:
-    """Which of these models compute recurrent layers in fp16 where their precision is bf16, by the
-    types of their kernels: `torch.autocast` has no other type for those of cuDNN.
-    """
-    kernels = tables.top_kernels
-    is_half = (kernels["category"] == "recurrent") & kernels["name"].str.contains("__half")
-    in_half = set(kernels.loc[is_half, "variant"])
-    titles = dict.fromkeys(
-        title_cell(row) for row in rows if row["precision"] == "bf16" and row["variant"] in in_half
-    )
-    return [
-        f"{title} in bf16: its recurrent layers compute in fp16, the only short format that "
-        "torch.autocast has for those of cuDNN, without scaled gradients."
-        for title in titles
-    ]
-
-
 def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:
     """Which rank all others wait for, and where several of torchrun's agents ran on one host."""
     measured = {row["variant"]: row for row in rows}

@@ -8,6 +8,7 @@ import pytest
 from gpu_report.glossary import Row
 from gpu_report.records.record import Record
 from gpu_report.writing import rows
+from gpu_report.writing.cards import notes_on_precision
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import metric
 from tests.factories import SCALING, make_record, make_records, with_tables
@@ -150,6 +151,6 @@ def test_a_model_whose_recurrent_kernels_are_fp16_in_bf16_is_named(
     row = {"variant": kernels["variant"].iloc[0], "workload_title": "LSTM", "precision": "bf16"}
     known = with_tables(tables, top_kernels=kernels)
 
-    assert len(rows.notes_on_precision(known, [row, row])) == says_it
-    assert rows.notes_on_precision(known, [{**row, "precision": "fp32"}]) == []
-    assert rows.notes_on_precision(results_on("cpu").tables, [row]) == []
+    assert len(notes_on_precision(known, [row, row])) == says_it
+    assert notes_on_precision(known, [{**row, "precision": "fp32"}]) == []
+    assert notes_on_precision(results_on("cpu").tables, [row]) == []
