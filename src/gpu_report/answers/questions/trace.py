@@ -84,7 +84,7 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
 """Each limit as a sentence names it."""
 
 
-_NOTE: Final = " 'Launching' is what is left for the host: the parts runtime, operator and other."
+_NOTE: Final = " Launching is the host's remaining time: runtime, operator and other."
 
 
 def parts_of(row: Row) -> dict[str, float]:
