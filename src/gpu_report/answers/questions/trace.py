@@ -34,8 +34,7 @@ from gpu_report.answers.question import (
 from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, Row, capitalized
 from gpu_report.printing.number_format import quantity, share
-from gpu_report.study.options import option_names
-from gpu_report.tables.bundle import grouped, rows_of
+from gpu_report.tables.bundle import grouped, rows_of, steps_from_eager
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
 from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
@@ -387,7 +386,7 @@ def _followed(
     """The greatest gain of one of these options or precisions, by itself, in one of these
     trainings, with a clause and its evidence; None without any.
 
-    A training with fewer options comes first, because it is nearer to the reader's. The gain is
+    A training nearer to eager fp32 comes first, because it is nearer to the reader's. The gain is
     significant among all such comparisons (Holm). Precisions are compared with fp32, and custom
     training loops with nothing.
     """
@@ -409,7 +408,7 @@ def _followed(
     if not gained:
         return None, "", []
     gain, (before, after, what) = max(
-        gained, key=lambda pair: (-len(option_names(pair[1][0]["options"])), pair[0].value)
+        gained, key=lambda pair: (-len(steps_from_eager(pair[1][0])), pair[0].value)
     )
     followed = what if what in PRECISIONS else optimization_in_words(what)
     throughputs = [

@@ -110,6 +110,26 @@ def test_the_gain_of_an_option_is_that_over_the_training_with_the_fewest_others(
     assert "torch.compile added to U-Net 64px on the GPU (batch size 8)" in found.recommendation
 
 
+def test_a_precision_before_counts_as_an_option_does_for_the_measured_gain() -> None:
+    def variants(optimization: str, **cells: Any) -> Edit:
+        return Edit(table="variants", where={"optimization": optimization}, cells=cells)
+
+    edits = [
+        given(BY_NAME["launch-bound"]),
+        variants("compile", status="failed"),
+        variants("fused", precision="bf16"),
+        variants("fused+compile", precision="bf16", **figure("throughput_per_s", 1e7)),
+        variants("resident+compile", **figure("throughput_per_s", 1e6)),
+        variants("fused+resident", status="failed"),
+    ]
+
+    found = Case(finding="trace_launch_bound", verdict="yes", edits=edits).derive()
+
+    assert "torch.compile added to U-Net 64px on the GPU (batch size 8, data in GPU memory)" in (
+        found.recommendation
+    )
+
+
 def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_count() -> None:
     advice = BY_NAME["launch-bound"]
     of_doubted = Edit(table="trace_advice", where={"variant": RESIDENT}, cells={"variant": SLOWED})
