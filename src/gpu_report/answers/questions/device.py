@@ -28,8 +28,6 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.words import (
     device_in_words,
-    model_words,
-    optimization_in_words,
     settings_in_words,
     titled,
 )
@@ -156,14 +154,21 @@ def crossover(scope: Scope) -> Iterator[Answer]:
 
 
 def _crossover(scope: Scope, crossing: Row) -> Answer:
+    # A group of the experiment has the words of the crossing's, and those of its batch size.
+    words = set(crossing["group"].split())
     compared = [
         (row, speedup(row, group.baseline))
         for group in scope.groups
         for row in group.others
-        if (row["workload"], row["device"]) == (crossing["workload"], crossing["device"])
+        if row["device"] == crossing["device"]
+        and words.issubset(row["group"].split())
         and group.baseline
     ]
-    compared.sort(key=lambda pair: int(pair[0]["batch_size"]), reverse=True)
+    # Of one batch size the rows that are not faster come first.
+    compared.sort(
+        key=lambda pair: (int(pair[0]["batch_size"]), pair[1].against(1.0) != "above"),
+        reverse=True,
+    )
     hidden = [gain for _, gain in compared if gain.doubts and gain.against(1.0) == "unclear"]
     faster_from = [
         row["batch_size"]
@@ -171,9 +176,8 @@ def _crossover(scope: Scope, crossing: Row) -> Answer:
     ]
     subject = crossing["group"]
     if compared:
-        row, _ = compared[0]
-        loop = f" with {optimization_in_words(row['options'])}" if row["begins_anew"] else ""
-        subject = model_words(row) + loop
+        on_device = [row for row in scope.rows if row["device"] == crossing["device"]]
+        subject = titled(compared[0][0], on_device, leave_out=("device", "batch_size"))
     device, found = device_in_words(crossing["device"]), crossing["verdict"]
     smallest, largest = (count(crossing[end]).plain() for end in ("smallest", "largest"))
     everywhere = f"at every batch size measured, {smallest} to {largest}"

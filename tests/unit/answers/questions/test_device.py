@@ -176,6 +176,43 @@ def test_where_small_batches_are_unclear_the_gpu_is_faster_from_the_smallest_cle
     assert not found.recommendation
 
 
+def of_batch(batch_size: int, /, **cells: object) -> Edit:
+    return Edit(table="crossover", where={"batch_size": batch_size}, cells=cells)
+
+
+def test_only_rows_of_the_crossing_s_group_decide_from_which_batch_size_on() -> None:
+    slower = Edit(
+        table="crossover",
+        where={"batch_size": 16, "device": "cuda"},
+        cells=figure("speedup", 0.5, 0.1),
+    )
+    edits = [
+        *(of_batch(size, group=f"cnn small batch {size} fp32") for size in (1, 256)),
+        slower,
+        of_batch(16, group="cnn small batch 16 bf16", precision="bf16"),
+        crossing(group="cnn small fp32", verdict="unclear"),
+    ]
+
+    found = Case(
+        finding="crossover_crossover/cnn_small_fp32_cuda", verdict="yes", edits=edits
+    ).derive()
+
+    assert [one.variant.split("-")[3] for one in found.evidence[1:]] == ["b256", "b1"]
+
+
+def test_a_batch_size_with_a_row_that_is_not_faster_is_not_named() -> None:
+    twin = Edit(
+        table="crossover",
+        where={"batch_size": 256, "device": "cuda"},
+        cells=figure("speedup", 0.5, 0.1),
+    )
+    edits = [twin, of_batch(256, batch_size=16), crossing(verdict="unclear")]
+
+    found = Case(finding=CROSSOVER_FINDING, verdict="too close to call", edits=edits).derive()
+
+    assert found.verdict == "too close to call"
+
+
 def test_single_batch_sizes_are_not_recommended_where_the_crossing_is() -> None:
     found = Case(finding="crossover_faster/cnn_small_batch_256", verdict="yes").derive()
 
