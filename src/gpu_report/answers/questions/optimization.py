@@ -98,7 +98,7 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
     cold = duration(after[_COST]).plain()
     warm = duration(after["preparation_time_s"]).plain()
     costs = {"cold-cache compile time": cold, "compile and capture time": warm}
-    when, advice = "saves no time that could repay it", ""
+    when, advice, shorter = "saves no time that could repay it", "", ""
     if math.isfinite(needed):
         needed_steps = costs["break-even steps"] = count(needed).plain()
         needed_epochs = quantity(needed / (steps / epochs)).plain()
@@ -113,10 +113,11 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
             needed_steps, label = quantity(most).plain(), f"over {group.words(rival)}"
             costs[f"break-even steps {label}"] = needed_steps
             when += f", but {label} only after {needed_steps} steps"
-        if after is fastest_of(group.others) and steps < most:
+            shorter = f"; in shorter ones, {group.words(rival)}"
+        if after is fastest_of(group.others) and steps < needed:
             advice = (
                 f"Switch on {name} for {subject} only in trainings of more than {needed_steps} "
-                "steps."
+                f"steps{shorter}."
             )
     side = gain.against(1.0)
     verdict: Verdict = "yes" if side == "above" and needed <= steps else "no"

@@ -111,16 +111,18 @@ def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it()
 def test_a_faster_configuration_has_to_repay_its_compiling_over_one_that_compiles_less() -> None:
     fastest = {**FASTER, **figure("throughput_per_s", 800), **figure("step_time_ms", 10.0)}
     quick = {**figure("throughput_per_s", 700), **figure("step_time_ms", 11.0)}
-    edits = [
-        compiled(**fastest, break_even_steps=100.0, preparation_cold_s=11.0),
-        rung("fused+resident", **quick, preparation_cold_s=1.0),
-    ]
+    rival = rung("fused+resident", **quick, preparation_cold_s=1.0)
+    soon = compiled(**fastest, break_even_steps=100.0, preparation_cold_s=11.0)
+    later = compiled(**fastest, break_even_steps=1000.0, preparation_cold_s=11.0)
 
-    found = Case(finding=FINDING, verdict="yes", edits=edits).derive()
+    early = Case(finding=FINDING, verdict="yes", edits=[soon, rival]).derive()
+    late = Case(finding=FINDING, verdict="no", edits=[later, rival]).derive()
 
-    assert "after 100 steps" in found.statement
-    assert "over fused optimizer and data in GPU memory only after 10,000 steps" in found.statement
-    assert found.recommendation.endswith("only in trainings of more than 10,000 steps.")
+    assert "after 100 steps" in early.statement
+    assert "over fused optimizer and data in GPU memory only after 10,000 steps" in early.statement
+    assert not early.recommendation  # its compiling does not take longer than it saves
+    assert "more than 10,000 steps" in late.recommendation
+    assert late.recommendation.endswith("fused optimizer and data in GPU memory.")
 
 
 SAVING_LOST = {"status": "oom", "reason": "out of memory"}
