@@ -29,12 +29,13 @@ from gpu_report.answers.question import (
     decided,
     evidence_of,
     missing,
+    not_measured,
     question,
 )
 from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
 from gpu_report.glossary import PRECISIONS, Row, capitalized
 from gpu_report.printing.number_format import quantity, share
-from gpu_report.tables.bundle import grouped, rows_of, steps_from_eager
+from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
 from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
@@ -48,7 +49,6 @@ from gpu_report.words import (
     listed,
     model_words,
     optimization_in_words,
-    settings_in_words,
 )
 
 BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
@@ -215,39 +215,45 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
 
 @question("What reduced the idle time of the GPU?", TRACE)
 def less_idle(scope: Scope) -> Iterator[Answer]:
-    """Of each model whose GPU was idle for at least 20 % of the eager step, the configuration of
-    the same batch size with the shortest idle time is named if that is at most half of the share.
-    The answer is no where there is none.
+    """Asked of each model whose GPU was idle for at least 20 % of the step of the eager baseline on
+    one device. The answer is yes if the step of the fastest configuration of any of them is idle
+    for a smaller share.
     """
-    column, own_loops = "device_idle_share", set(scope.tables.own_loops["variant"])
+    column = "device_idle_share"
+    rows = {row["variant"]: row for row in scope.rows if not math.isnan(row[column])}
     known = [
-        row
-        for row in scope.rows
-        if row["device"] != CPU and row["variant"] not in own_loops and not math.isnan(row[column])
+        (eager, fastest)
+        for names in eager_and_fastest(scope.tables)
+        if rows.keys() >= {*names}
+        for eager, fastest in [(rows[names[0]], rows[names[-1]])]
+        if not (eager["begins_anew"] or configuration_in_words(eager, beside=eager))
     ]
-    fields = ("workload", "size", "device", "batch_size", "epochs", "devices")
-    alike = grouped(known, itemgetter(*fields))
-    pairs = [
-        (eager, min(rows, key=itemgetter(column)))
-        for rows in alike.values()
-        for eager in rows
-        if not settings_in_words(eager) and eager[column] >= BOTTLENECK
+    idle = [pair for pair in known if pair[0][column] >= BOTTLENECK]
+    models = [
+        f"{model_words(eager)} {shown(eager, column)}, "
+        + (
+            "and nothing was significantly faster"
+            if fastest is eager
+            else f"with the fastest configuration {shown(fastest, column)} "
+            f"({configuration_in_words(fastest, beside=eager)})"
+        )
+        for eager, fastest in idle
     ]
-    halved = [(eager, least) for eager, least in pairs if least[column] <= HALF * eager[column]]
-    falls = [
-        f"{model_words(eager)} from {shown(eager, column)} of the step with the eager baseline to "
-        f"{shown(least, column)} with {configuration_in_words(least, beside=eager)}"
-        for eager, least in halved
-    ]
-    if pairs:
+    if known:
         yield Answer(
-            verdict="yes" if halved else "no",
-            statement=f"The GPU's idle time fell in {listed(falls)}."
-            if halved
-            else f"No other configuration halved the idle time of {described(pairs[0][0])}.",
+            verdict="yes" if any(fast[column] < eager[column] for eager, fast in idle) else "no",
+            statement=f"With the eager baseline, the GPU was idle for at least "
+            f"{100 * BOTTLENECK:g} % of the step in {how_many(len(idle), len(known), 'model')}"
+            f"{': ' * bool(idle)}{'; '.join(models)}.",
             evidence=evidence_of_columns(
-                [row for pair in halved or pairs for row in pair], {column: "idle"}, scope.table
+                list({row["variant"]: row for pair in idle for row in pair}.values()),
+                {column: "idle"},
+                scope.table,
             ),
+        )
+    elif any(row["device"] != CPU for row in scope.rows):
+        yield not_measured(
+            "the idle time of the GPU", "no eager baseline has a trace that shows it"
         )
 
 

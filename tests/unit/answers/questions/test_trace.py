@@ -152,6 +152,7 @@ def test_without_a_gpu_nothing_is_asked_about_one() -> None:
     assert [answer.key for answer in answers["limits"]] == ["cpu"]
 
 
+EAGER, FASTEST = "cnn-medium-cuda-b64-w0-fp32-e15", "cnn-medium-cuda-b1024-w0-fp32-e15"
 LIMITS, ON_CPU, COPYING = "trace_limits/cuda", "trace_limits/cpu", "trace_transfer_bound"
 MISSING = float("nan")
 
@@ -184,12 +185,15 @@ def steps_on_cpu(**parts: float) -> list[Edit]:
     return [Edit(table="step_shares", where={"device": "cpu"}, cells=cells)]
 
 
-def idle(least: float) -> list[Edit]:
-    """That the GPU was idle for 60 % of each step, but for this share with data in its memory."""
-    resident = {"variant": "unet-64px-cuda-b8-w0-fp32-e3-resident"}
+def idle(eager: float, fastest: float = 0.1) -> list[Edit]:
+    """That the GPU was idle for these shares of the steps of an image CNN, and never in others."""
+    named = {EAGER: eager, FASTEST: fastest}
     return [
         Edit(table="step_shares", where=where, cells={"device_idle_share": share})
-        for where, share in (({"device": "cuda"}, 0.6), (resident, least))
+        for where, share in (
+            ({"device": "cuda"}, 0.0),
+            *(({"variant": name}, share) for name, share in named.items()),
+        )
     ]
 
 
@@ -210,7 +214,12 @@ LIMITS_CASES = [
         no=steps(copies=0.1),
         unresolved=steps(copies=MISSING),
     ),
-    *cases("trace_less_idle", yes=idle(0.1), no=idle(0.4)),
+    *cases(
+        "trace_less_idle",
+        yes=idle(0.6),
+        no=idle(0.1),
+        missing=[Edit(table="step_shares", where={}, cells={"device_idle_share": MISSING})],
+    ),
 ]
 
 
@@ -267,11 +276,22 @@ def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides
     assert "; 1 trace cannot tell." in found(LIMITS, spoiled, *gone).statement
 
 
-def test_what_halved_the_idle_time_of_the_gpu_is_named_with_both_shares() -> None:
-    statement = found("trace_less_idle", *idle(0.1)).statement
+def test_the_idle_shares_are_those_of_the_eager_and_the_fastest_configuration() -> None:
+    idlest = {"variant": "cnn-medium-cuda-b256-w0-fp32-e15"}
+    slower = Edit(table="step_shares", where=idlest, cells={"device_idle_share": 0.01})
 
-    assert "U-Net 64px from 60.0 % of the step with the eager baseline" in statement
-    assert "to 10.0 % with data in GPU memory" in statement
+    answer = found("trace_less_idle", *idle(0.6), slower)
+
+    assert "CNN medium 60.0 %, with the fastest configuration 10.0 % (batch" in answer.statement
+    assert [evidence.variant for evidence in answer.evidence] == [EAGER, FASTEST]
+
+
+def test_an_idle_model_with_nothing_faster_than_its_eager_baseline_is_named() -> None:
+    lstm = Edit(table="step_shares", where={"variant": SLOWED}, cells={"device_idle_share": 0.7})
+
+    statement = found("trace_less_idle", *idle(0.6), lstm).statement
+
+    assert "bidirectional LSTM 70.0 %, and nothing was significantly faster" in statement
 
 
 def test_copies_are_no_bottleneck_where_none_of_the_traces_that_show_them_has_one() -> None:
