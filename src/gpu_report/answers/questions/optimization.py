@@ -113,11 +113,10 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
             needed_steps, label = quantity(most).plain(), f"over {group.words(rival)}"
             costs[f"break-even steps {label}"] = needed_steps
             when += f", but {label} only after {needed_steps} steps"
-            shorter = f"; in shorter ones, {group.words(rival)}"
+            shorter = f"; for fewer, with {group.words(rival)}"
         if after is fastest_of(group.others) and steps < needed:
             advice = (
-                f"Switch on {name} for {subject} only in trainings of more than {needed_steps} "
-                f"steps{shorter}."
+                f"Train {subject} with {name} only for more than {needed_steps} steps{shorter}."
             )
     side = gain.against(1.0)
     verdict: Verdict = "yes" if side == "above" and needed <= steps else "no"

@@ -105,7 +105,7 @@ def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it()
         finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]
     ).derive()
 
-    assert found.recommendation.endswith("only in trainings of more than 1000 steps.")
+    assert found.recommendation.endswith("only for more than 1000 steps.")
 
 
 def test_a_faster_configuration_has_to_repay_its_compiling_over_one_that_compiles_less() -> None:
