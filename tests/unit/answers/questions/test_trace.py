@@ -217,7 +217,7 @@ LIMITS_CASES = [
     *cases(
         "trace_less_idle",
         yes=idle(0.6),
-        no=idle(0.1),
+        no=idle(0.6, 0.6 - 1e-9),
         missing=[Edit(table="step_shares", where={}, cells={"device_idle_share": MISSING})],
     ),
 ]
