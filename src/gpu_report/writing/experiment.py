@@ -381,16 +381,20 @@ def notes_on_short_trainings(rows: Sequence[Row]) -> list[str]:
         for row in rows
         if (row["quality"] - row["quality_chance"]) * (-1 if falls(row) else 1) <= 0
     ]
-    short = [row for row in rows if row["epoch_time_projected"] and math.isfinite(row["quality"])]
+    short = [
+        row
+        for row in rows
+        if row not in by_chance and row["epoch_time_projected"] and math.isfinite(row["quality"])
+    ]
     return [
         f"After {range_words(int(row['optimizer_steps']) for row in alike)} optimizer steps, the "
         f"{alike[0]['quality_name']} of {title} is "
-        + (
-            f"no better than chance ({quantity(alike[0]['quality_chance']).plain()})."
-            if alike[0] in by_chance
-            else "not that of a finished training."
+        f"{what.format(quantity(alike[0]['quality_chance']).plain())}."
+        for what, some in (
+            ("no better than chance ({})", by_chance),
+            ("not that of a finished training", short),
         )
-        for title, alike in grouped([*by_chance, *short], title_cell).items()
+        for title, alike in grouped(some, title_cell).items()
     ]
 
 

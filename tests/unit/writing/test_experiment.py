@@ -1,6 +1,7 @@
 """One experiment for its section: its table, and the rows and notes of custom training loops."""
 
 import math
+from typing import Final
 
 import pytest
 
@@ -27,6 +28,17 @@ def test_a_metric_that_does_not_exist_is_an_error() -> None:
         found_of("device", results_on("cpu")).table(["data_weight"])
 
 
+SHORT: Final = {
+    "quality_chance": 5.55,
+    "quality_better": "lower",
+    "quality_name": "loss",
+    "workload_title": "GPT-2",
+    "optimizer_steps": 6.0,
+    "epoch_time_projected": True,
+}
+"""A row of a training of shortened epochs."""
+
+
 @pytest.mark.parametrize(
     ("quality", "projected", "said"),
     [
@@ -44,14 +56,15 @@ def test_a_metric_that_does_not_exist_is_an_error() -> None:
 def test_a_quality_that_shows_no_finished_training_is_no_result_of_one(
     quality: float, said: str, *, projected: bool
 ) -> None:
-    row = {
-        "quality": quality,
-        "quality_chance": 5.55,
-        "quality_better": "lower",
-        "quality_name": "loss",
-        "workload_title": "GPT-2",
-        "optimizer_steps": 6.0,
-        "epoch_time_projected": projected,
-    }
+    row = {**SHORT, "quality": quality, "epoch_time_projected": projected}
 
     assert notes_on_short_trainings([row, row]) == [said] * bool(said)
+
+
+def test_of_a_model_only_the_steps_after_which_it_is_no_better_than_chance_are_called_so() -> None:
+    rows = [{**SHORT, "quality": loss, "optimizer_steps": 12 * loss} for loss in (9, 2, 3)]
+
+    assert notes_on_short_trainings(rows) == [
+        "After 108 optimizer steps, the loss of GPT-2 is no better than chance (5.55).",
+        "After 24 to 36 optimizer steps, the loss of GPT-2 is not that of a finished training.",
+    ]
