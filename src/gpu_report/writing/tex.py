@@ -224,12 +224,12 @@ def _breakable(text: str) -> str:
     run = 0
     for character, after in pairwise(f"{text} "):
         pieces.append(_escape_character(character) + _apart(character, after))
-        # As in DataParallel, but not in GiB; after a comma, but not in 1,000.
+        # As in DataParallel, but not in GiB; after a mark, but not in 1,000 or 0.5.
         ends_word = run >= _SHORTEST_WORD and character.islower() and after.isupper()
         ends = (
             ends_word
             or _is_spelt_out(character)
-            or (character in _BREAK_AFTER and not (character == "," and after.isdigit()))
+            or (character in _BREAK_AFTER and not (character in ",." and after.isdigit()))
         )
         run = 0 if ends else run + 1
         if character != " " and (ends or run >= _LONGEST_UNBROKEN_RUN):

@@ -96,6 +96,7 @@ def test_a_name_without_blanks_may_be_broken_after_every_mark_and_every_ten_lett
     assert str(breakable("DataParallel")) == r"Data\gpurepbreak{}Parallel"
     assert str(breakable("GiB")) == "GiB"
     assert str(breakable("64,000, x")) == r"64,000,\gpurepbreak{} x"
+    assert str(breakable("rate=0.5")) == r"rate=\gpurepbreak{}0.5"
     assert str(breakable("k" * 25)).count(r"\gpurepbreak{}") == 2
 
 
