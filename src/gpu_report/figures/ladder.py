@@ -198,6 +198,7 @@ def trade_off_figure(shown: Shown) -> Figure:
         for position, (_, row) in enumerate(panel.iterrows()):
             x, y = memory.iloc[position], speed.iloc[position]
             if row["is_baseline"]:
+            optimization = row["label" if row["is_baseline"] else "optimization"]
                 for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
                     if pd.notna(value):
                         draw_line(
@@ -208,7 +209,7 @@ def trade_off_figure(shown: Shown) -> Figure:
                     Line2D(
                         [],
                         [],
-                        label=f"{row['optimization']}: {labels.status_text(row)}",
+                        label=f"{optimization}: {labels.status_text(row)}",
                         color=palette.QUIET,
                         marker="x",
                         linestyle="none",
@@ -226,7 +227,7 @@ def trade_off_figure(shown: Shown) -> Figure:
                 for name, of in (("x", x), ("y", y))
             }
             axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
-            handles.append(Line2D([], [], label=row["optimization"], **look))
+            handles.append(Line2D([], [], label=optimization, **look))
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
         axes.set_ylabel(THROUGHPUT.axis_label)
     grid.flat[-1].set_xlabel(MEMORY.axis_label.replace("MiB", "GiB"))
