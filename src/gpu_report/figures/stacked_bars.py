@@ -295,7 +295,7 @@ def idle_figure(shown: Shown) -> Figure:
     gaps = own.rename(columns={"cause": "category"})[["variant", "category", "share"]]
     without = [variant for variant, idle_share in idle.items() if idle_share == 0]
     none = pd.DataFrame({"variant": without, "category": "launch", "share": 0.0})
-    longest_s = own.groupby("variant")["longest_us"].max() / 1e6
+    longest_s = own[~own["variant"].isin(without)].groupby("variant")["longest_us"].max() / 1e6
     return stacked_bars_figure(
         shown,
         pd.concat([gaps, none]).groupby(["variant", "category"], as_index=False, sort=False).sum(),

@@ -104,3 +104,12 @@ def test_the_idle_share_is_written_where_only_its_causes_are_not_reliable() -> N
 
 def test_a_variant_that_never_idled_is_not_called_unreliable() -> None:
     assert "not reliable" not in texts_of(drawn("study_idle", "models", **with_idle(0.0)))
+
+
+def test_a_longest_gap_is_written_only_beside_idle_time() -> None:
+    gaps = [
+        texts_of(drawn("study_idle", "models", **with_idle(idle, longest_us=110e3, host=idle)))
+        for idle in (0.2, 0.0)
+    ]
+
+    assert ["110 ms" in text for text in gaps] == [True, False]
