@@ -27,6 +27,7 @@ from gpu_report.figures.declaration import (
 from gpu_report.figures.points import Entry, hollow_handles, new_rows, place_rows
 from gpu_report.figures.stacked_bars import (
     BAR_LOOK,
+    HATCH_WITHOUT_COLOR,
     LEGEND_COLUMNS,
     add_color_legend,
 )
@@ -197,8 +198,8 @@ def trade_off_figure(shown: Shown) -> Figure:
         handles = []
         for position, (_, row) in enumerate(panel.iterrows()):
             x, y = memory.iloc[position], speed.iloc[position]
-            if row["is_baseline"]:
             optimization = row["label" if row["is_baseline"] else "optimization"]
+            if row["is_baseline"]:
                 for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
                     if pd.notna(value):
                         draw_line(
@@ -256,7 +257,8 @@ WATERFALL_NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("activation", "pooling", "reduction", "loss"), "elementwise"),
 }
 """Categories of the table step_categories that a reader sees under another name."""
-WATERFALL_COLORS: Final = {
+_UNDIVIDED: Final = "not divided: no trace"
+WATERFALL_COLORS: Final[Mapping[str, str]] = {
     "convolution": palette.CATEGORY_COLORS["convolution"],
     LAYOUT_CONVERSION: "#8C564B",
     "matrix product": palette.CATEGORY_COLORS["matrix product"],
@@ -269,6 +271,7 @@ WATERFALL_COLORS: Final = {
     "communication": "#5E5E8A",
     "others": "#C8C8C8",
     IDLE_TIME: palette.OTHERS,
+    _UNDIVIDED: "none",
 }
 """What is not among them is one of the others. Those that the timeline has too have its colors."""
 
@@ -313,7 +316,12 @@ def waterfall_figure(shown: Shown) -> Figure:
     """Draw the step time of each row, split where its trace shows the categories."""
     rows = rows_of(shown.rows)
     parts = {row["variant"]: _times_ms(shown, row["variant"]) for row in rows}
-    first_ms = {row["heading"]: row["step_time_ms"] for row in reversed(rows)}
+    drawn = {
+        row["variant"]: parts[row["variant"]] or {_UNDIVIDED: row["step_time_ms"]} for row in rows
+    }
+    first_ms = {
+        row["heading"]: row["step_time_ms"] for row in reversed(rows) if row["step_time_ms"] > 0
+    }
     entries = [
         Entry(
             heading=row["heading"],
@@ -324,21 +332,22 @@ def waterfall_figure(shown: Shown) -> Figure:
         for above, row in pairwise([{"heading": None}, *rows])
         for is_below in [above["heading"] == row["heading"]]
     ]
-    occurring = {name for times in parts.values() for name, time in times.items() if time > 0}
+    occurring = {name for times in drawn.values() for name, time in times.items() if time > 0}
     legend = {name: color for name, color in WATERFALL_COLORS.items() if name in occurring}
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading="step (ms); largest change")
     for position, row in zip(positions, rows, strict=True):
-        times_ms = parts[row["variant"]] or {"": row["step_time_ms"]}
-        widths = 100 / first_ms[row["heading"]] * pd.Series(times_ms)
-        look = {
-            "left": widths.cumsum().shift(fill_value=0.0),
-            "color": [WATERFALL_COLORS.get(name, "none") for name in times_ms],
-            "hatch": "" if parts[row["variant"]] else "///",
-        }
-        axes.barh(position, widths, **look, **BAR_LOOK)
+        widths = 100 / first_ms.get(row["heading"], math.nan) * pd.Series(drawn[row["variant"]])
+        axes.barh(
+            position,
+            widths,
+            left=widths.cumsum().shift(fill_value=0.0),
+            color=[WATERFALL_COLORS[name] for name in widths.index],
+            hatch="" if parts[row["variant"]] else HATCH_WITHOUT_COLOR,
+            **BAR_LOOK,
+        )
     axes.set_xlim(left=0)
-    axes.set_xlabel("Time of a step, as a share of that in the model's first row (%)")
+    axes.set_xlabel("Time of a step, as a share of that in the model's first bar (%)")
     axes.grid(visible=False, axis="y")
     add_color_legend(figure, legend)
     return figure

@@ -66,6 +66,7 @@ _OF_STEP: Final = "Share of the step (%)"
 
 REST: Final = "all others"
 BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": palette.QUIET, "linewidth": 0.4}
+HATCH_WITHOUT_COLOR: Final = "///"
 LEGEND_COLUMNS: Final = 5
 _SMALLEST_LABELLED_SHARE: Final = 0.06
 
@@ -147,9 +148,19 @@ def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: s
 
 
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
-    """Name the colours above the panels."""
-    look = {"edgecolor": palette.QUIET, "linewidth": 0.4}
-    add_patch_legend(figure, {name: {"facecolor": color, **look} for name, color in colors.items()})
+    """Name the colours above the panels; where one is `none` the bars are hatched."""
+    add_patch_legend(
+        figure,
+        {
+            name: {
+                "facecolor": color,
+                "hatch": HATCH_WITHOUT_COLOR if color == "none" else "",
+                "edgecolor": palette.QUIET,
+                "linewidth": 0.4,
+            }
+            for name, color in colors.items()
+        },
+    )
 
 
 def add_patch_legend(

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.patches import Rectangle
 
 from gpu_report.figures.ladder import WATERFALL_COLORS
-from tests.unit.figures.drawn import drawn, specs_of, texts_of
+from tests.unit.figures.drawn import drawn, drawn_after_failures, specs_of, texts_of
 
 NAME = "study_waterfall"
 
@@ -44,6 +44,14 @@ def test_a_bar_whose_trace_shows_no_categories_is_hatched_and_says_so() -> None:
     assert isinstance(hatched, Rectangle)
     assert hatched.get_width() > 0
     assert "; no trace" in texts_of(figure)
+    assert [bar.get_hatch() for bar in figure.legends[0].get_patches()].count("///") == 1
+
+
+def test_bars_are_shares_of_the_first_that_was_measured() -> None:
+    figure = drawn_after_failures(NAME, "optimization", **{"fp32-e3": "failed"})
+
+    bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert max(bar.get_x() + bar.get_width() for bar in bars if bar.get_width() > 0) > 99.9
 
 
 def test_without_a_trace_of_any_step_there_is_no_waterfall() -> None:
