@@ -91,9 +91,11 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
         return
     days = sorted(record.provenance.measured_at[: len("2026-05-04")] for record in records)
     counts = [str(len(record.repetitions)) for record in records if record.status == "ok"]
+    failed = len(records) - len(counts)
     measured = {
         "machine": _joined(record.machine for record in records),
         "configurations measured": str(len(counts)),
+        **({"configurations without numbers": str(failed)} if failed else {}),
         "processes per configuration": _joined(counts) or NONE,
         "protocol version": _joined(
             str(record.measurement["protocol"]["version"]) for record in records
@@ -110,8 +112,6 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
             record.provenance.code_digest[:_SHORT_DIGEST] for record in records
         ),
     }
-    if failed := len(records) - len(counts):
-        measured["configurations without numbers"] = str(failed)
     if changed := sorted(
         {file for record in records for file in record.provenance.changed_files or []}
     ):

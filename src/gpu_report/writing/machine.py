@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
-from gpu_report.glossary import METRICS, SHOWN, STATUS_WORDS, Row, device_words
+from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.printing.number_format import count, counted, duration, in_minutes
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
@@ -36,6 +36,7 @@ from gpu_report.words import (
     described,
     execution_in_words,
     flags_of,
+    listed,
     model_cell,
     why_no_numbers,
 )
@@ -45,6 +46,9 @@ from gpu_report.writing.tex import Tex, breakable, escape
 
 if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
+
+
+_ENDED: Final = {"oom": "ran out of memory", "failed": "failed", "skipped": "could not run"}
 
 
 def headline(
@@ -60,16 +64,16 @@ def headline(
     """
     variants = rows_of(tables.variants)
     measured = [row for row in variants if row["status"] == "ok"]
-    lost = ", ".join(
-        f"{number} {words}"
-        for status, words in STATUS_WORDS.items()
+    lost = [
+        f"{number} {'more ' * bool(measured)}{ended}"
+        for status, ended in _ENDED.items()
         if (number := sum(row["status"] == status for row in variants))
-    )
+    ]
     devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
     dates = [str(row["measured_at"])[:10] for row in measured]
     when = f", newest on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
-    without = f" (without numbers: {lost})" if lost else ""
+    without = f"; {listed(lost)}" if lost else ""
     counts = {
         verdict: sum(finding.verdict == verdict for finding in findings)
         for verdict in get_args(Verdict)
@@ -80,7 +84,7 @@ def headline(
     gains = "; ".join(in_one_line(row) for row in chained)
     advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
     return (
-        f"Measured {counted(len(measured), 'configuration')}{where}{without}{when}.",
+        f"Measured {counted(len(measured), 'configuration')}{where}{when}{without}.",
         f"{gains or 'Nothing was trained'}.{_over_one_gpu(tables, variants)}",
         f"Findings: {verdicts}.{advice}",
     )
@@ -429,15 +433,18 @@ class MachineResults:
         numbers, or a mark.
         """
         marked = ", ".join(f"{mark} ({number})" for mark, number in self.flagged.items() if number)
-        with_marks = (
-            "Quality flags, by number of configurations (the notes of tables give which): "
-            f"{marked}."
-        )
         return [
             *_versions(self.measured),
             *_processes(self.measured),
             *self.left_open[:1],
-            *([with_marks] if marked else []),
+            *(
+                [
+                    f"Quality flags, by number of configurations: {marked}; the notes under the "
+                    "tables name them."
+                ]
+                if marked
+                else []
+            ),
             *_unwatched(self.measured),
         ]
 
