@@ -54,6 +54,7 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
     "unet": {"base_channels": 64},
     "lstm": {"embedding": 128, "hidden": 256},
     "transformer": {"width": 256, "heads": 8, "feed_forward": 1024},
+    "resnet": {"classes": 10},
     "gpt2": {"layers": 12, "heads": 12, "width": 768, "context": 1024},
 }
 SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)

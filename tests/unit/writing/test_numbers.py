@@ -6,7 +6,8 @@ import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.printing.number_format import Quantity
-from gpu_report.writing.numbers import numbers_csv, numbers_tex, read_numbers
+from gpu_report.workloads.textures import CLASSES
+from gpu_report.writing.numbers import method_numbers, numbers_csv, numbers_tex, read_numbers
 from gpu_report.writing.table import KeyedNumber
 
 ONE = KeyedNumber(
@@ -46,3 +47,9 @@ def test_a_list_that_is_missing_cut_short_or_of_other_columns_says_what_to_do(
     for name in ("old.csv", "cut.csv"):
         with pytest.raises(ReportError, match="make the report again"):
             read_numbers(tmp_path / name)
+
+
+def test_the_text_has_the_number_of_classes_that_resnets_are_built_with() -> None:
+    numbers = {number.key: number.quantity.plain() for number in method_numbers()}
+
+    assert numbers["network/resnet/classes"] == str(CLASSES)
