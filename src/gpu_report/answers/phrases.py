@@ -88,7 +88,7 @@ def how_many(chosen: int, total: int, noun: str) -> str:
     """A part of a number of things, as in '2 of 7 variants' or 'all 7 variants'."""
     if chosen == total:
         return {1: f"the one {noun}", 2: f"both {noun}s"}.get(total, f"all {total} {noun}s")
-    return f"{chosen or 'none'} of {total} {noun}{'s' * (total > 1)}"
+    return f"{chosen or 'none'} of {total} {noun}s"
 
 
 def evidence(label: str, value: str, table: str, row: Row) -> Evidence:

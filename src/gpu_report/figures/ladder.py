@@ -158,9 +158,9 @@ LADDER: Final = VariantFigure(
     caption=(
         "Speedup of each optimization of {models} over the eager baseline: individual, cumulative "
         "with those above that it does not make redundant, and of the whole ladder without it. "
-        "Bars show 95 % intervals. The last column has the break-even steps of a cumulative "
-        "configuration that compiles or captures: then the time saved over the eager baseline "
-        "exceeds the cold-cache compile time."
+        "Bars show 95 % intervals. The last column has the break-even steps of cumulative "
+        "configurations with torch.compile or CUDA graphs: the steps that save the cold-cache "
+        "compile time against the eager baseline."
     ),
     along=("optimization",),
     rows=_ladders,
@@ -347,7 +347,7 @@ def waterfall_figure(shown: Shown) -> Figure:
             **BAR_LOOK,
         )
     axes.set_xlim(left=0)
-    axes.set_xlabel("Time of a step, as a share of that in the model's first bar (%)")
+    axes.set_xlabel("Step time relative to the model's first bar (%)")
     axes.grid(visible=False, axis="y")
     add_color_legend(figure, legend)
     return figure
@@ -380,8 +380,8 @@ WATERFALL: Final = VariantFigure(
     name="waterfall",
     title="Where the time of a step goes along the ladder",
     caption=(
-        "Time of a step along the optimization ladder of {models}: each row adds to the one above "
-        "it, keeps what that has unless it replaces it, and names the category that changed most. "
+        "Time of a step along the optimization ladder of {models}: each row adds options to the "
+        "row above, may replace earlier ones, and names the category that changed most. "
         "Colors are the categories of the GPU's work; white is idle time."
     ),
     rows=path_rows,

@@ -144,7 +144,7 @@ def crossover(scope: Scope) -> Iterator[Answer]:
     the GPU, and the whole interval of the crossing is between them; or if the GPU is faster at
     every one. Between two sizes the logarithm of the speedup is taken as a straight line in that of
     the batch. Every speedup with a quality flag has to be on one side of 1 with its interval
-    widened; else the answer is the smallest batch from which on the GPU is surely faster, if any.
+    widened; else the answer is the smallest batch from which every interval is above 1, if any.
     """
     found = [row for row in rows_of(scope.tables.crossovers) if row["experiment"] == scope.name]
     if not found and not _on_one_device(scope) and _along_batch_sizes(scope):

@@ -68,8 +68,8 @@ activations saves.
 def compiling(scope: Scope) -> Iterator[Answer]:
     """It does if the cold-cache compile time is less than what the measured training's steps save
     against the eager baseline, and the whole interval of the speedup is above 1. With a cache that
-    an earlier training filled it breaks even sooner. Where it does not break even over the fastest
-    of those that take at most half as long to compile and capture, that number is given too.
+    an earlier training filled it breaks even sooner. Where it does not break even against the
+    fastest with at most half its cold-cache compile time, those break-even steps are given too.
     """
     is_measured = False
     for group in scope.groups:
@@ -110,14 +110,12 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
             saved_ms = rival["step_time_ms"] - after["step_time_ms"]
             most = max(most, 1000 * (after[_COST] - rival[_COST]) / saved_ms)
         if steps < most and most != needed:
-            needed_steps, label = quantity(most).plain(), f"over {group.words(rival)}"
+            needed_steps, label = quantity(most).plain(), f"against {group.words(rival)}"
             costs[f"break-even steps {label}"] = needed_steps
-            when += f", but {label} only after {needed_steps} steps"
-            shorter = f"; for fewer, with {group.words(rival)}"
+            when += f", but after {needed_steps} steps {label}"
+            shorter = f"; below that, {group.words(rival)}"
         if after is fastest_of(group.others) and steps < needed:
-            advice = (
-                f"Train {subject} with {name} only for more than {needed_steps} steps{shorter}."
-            )
+            advice = f"Use {name} for {subject} only above {needed_steps} steps{shorter}."
     side = gain.against(1.0)
     verdict: Verdict = "yes" if side == "above" and needed <= steps else "no"
     if side == "unclear":

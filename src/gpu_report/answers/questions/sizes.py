@@ -64,7 +64,7 @@ _TWO_BATCH_SIZES: Final = "it takes two batch sizes"
 def smaller(group: Group) -> Answer:
     """Nearly as fast means at least 95 % of the highest throughput, intervals included; the
     smallest such batch is named. What ran out of memory is left out. The fastest is recommended
-    only after at least 30 optimizer steps, fewer of which say nothing about quality.
+    only after at least 30 optimizer steps; fewer say nothing about quality.
     """
     rows, subject = group.measured, group.title
     if len(rows) < 2:
@@ -100,7 +100,7 @@ def smaller(group: Group) -> Answer:
     may_advise = fastest["optimizer_steps"] >= FEWEST_STEPS and not _reached_target(group)
     if may_advise and (gain is None or gain.against(1.0) == "above"):
         smallest = f"; the smallest within 5 % of it is {group.words(near)}"
-        advice = f"Train {subject} with {group.words(fastest)}, the fastest of these batch sizes"
+        advice = f"Train {subject} with {group.words(fastest)}, the fastest batch size measured"
         advice += f"{smallest}." if verdict == "yes" else "."
     return Answer(
         verdict=verdict,

@@ -83,7 +83,7 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
 """Each limit as a sentence names it."""
 
 
-_NOTE: Final = " Launching is the host's remaining time: runtime, operator and other."
+_NOTE: Final = " Launching sums the host's parts runtime, operator and other."
 
 
 def parts_of(row: Row) -> dict[str, float]:
@@ -213,11 +213,11 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
     )
 
 
-@question("What reduced the idle time of the GPU?", TRACE)
+@question("Did optimization reduce GPU idle time?", TRACE)
 def less_idle(scope: Scope) -> Iterator[Answer]:
-    """Asked of each model whose GPU was idle for at least 20 % of the step of the eager baseline on
-    one device. The answer is yes if the step of the fastest configuration of any of them is idle
-    for a smaller share, as printed.
+    """Covers each model whose GPU was idle for at least 20 % of the eager baseline's step on one
+    device. The answer is yes if the printed idle share is smaller with the fastest configuration of
+    any of them.
     """
     column = "device_idle_share"
     rows = {row["variant"]: row for row in scope.rows if not math.isnan(row[column])}
@@ -301,7 +301,7 @@ def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:
 
 def _not_shown(traces: int) -> str:
     """The end of a sentence that counts traces, about those that it leaves out."""
-    return f"; {traces} trace{'s' if traces > 1 else ''} cannot tell" if traces else ""
+    return f"; {traces} trace{'s lack' if traces > 1 else ' lacks'} this" if traces else ""
 
 
 def _no_trace_shows(row: Row, reason: str) -> str:

@@ -105,7 +105,7 @@ def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it()
         finding=FINDING, verdict="no", edits=[compiled(**FASTER, break_even_steps=1000.0)]
     ).derive()
 
-    assert found.recommendation.endswith("only for more than 1000 steps.")
+    assert found.recommendation.endswith("only above 1000 steps.")
 
 
 def test_a_faster_configuration_has_to_repay_its_compiling_over_one_that_compiles_less() -> None:
@@ -119,9 +119,9 @@ def test_a_faster_configuration_has_to_repay_its_compiling_over_one_that_compile
     late = Case(finding=FINDING, verdict="no", edits=[later, rival]).derive()
 
     assert "after 100 steps" in early.statement
-    assert "over fused optimizer and data in GPU memory only after 10,000 steps" in early.statement
+    assert "after 10,000 steps against fused optimizer and data in GPU memory" in early.statement
     assert not early.recommendation  # its compiling does not take longer than it saves
-    assert "more than 10,000 steps" in late.recommendation
+    assert "above 10,000 steps" in late.recommendation
     assert late.recommendation.endswith("fused optimizer and data in GPU memory.")
 
 

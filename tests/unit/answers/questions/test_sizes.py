@@ -73,7 +73,7 @@ def advice(*edits: Edit, verdict: Verdict) -> str:
     return Case(finding=FINDING, verdict=verdict, edits=[*edits, *faster]).derive().recommendation
 
 
-FASTEST = "Train image CNN with batch size {}, the fastest of these batch sizes{}."
+FASTEST = "Train image CNN with batch size {}, the fastest batch size measured{}."
 
 
 @pytest.mark.parametrize(
