@@ -39,11 +39,6 @@ from gpu_report.writing.tex import Tex, breakable, escape, macro_key
 LINES_PER_PAGE: Final = 46
 """Lines of a table that fit a page with its caption and notes."""
 
-_LONGEST_WHOLE: Final = 1.1
-"""Pages, of a table that is not cut: another page for its last row or two would repeat the header
-and the notes. LINES_PER_PAGE leaves room for that many lines.
-"""
-
 _LONGEST_KEY_PART: Final = 48
 _CHARACTERS_PER_LINE: Final = 90
 _LONGEST_HEADER: Final = 26
@@ -585,11 +580,9 @@ def _in_groups(
 
 def _parts(rows: tuple[TableRow, ...], lines_per_page: int) -> Iterator[tuple[TableRow, ...]]:
     while rows:
-        lines = [*accumulate(row.lines for row in rows)]
+        lines = accumulate(row.lines for row in rows)
         fitting = [
-            number
-            for number, reached in enumerate(lines, start=1)
-            if reached <= lines_per_page or lines[-1] <= _LONGEST_WHOLE * lines_per_page
+            number for number, reached in enumerate(lines, start=1) if reached <= lines_per_page
         ]
         most = fitting[-1] if fitting else 1
         groups = [

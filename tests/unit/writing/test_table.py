@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,14 +70,6 @@ def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
     assert [len(page.rows) for page in pages] == [2, 1]
     assert [page.name for page in pages] == ["t", "t_2"]
     assert pages[1].caption.endswith("(continued)")
-
-
-def test_a_table_hardly_longer_than_a_page_stays_whole() -> None:
-    tables = [replace(block(), rows=(block().rows * 4)[:count]) for count in (10, 11, 12)]
-
-    pages = [[len(page.rows) for page in each.pages(10)] for each in tables]
-
-    assert pages == [[10], [11], [10, 2]]
 
 
 def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:
