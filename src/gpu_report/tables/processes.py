@@ -19,7 +19,7 @@ from gpu_report.study.machine import default_threads
 from gpu_report.study.options import first_loss_scale
 from gpu_report.study.study import Workload
 from gpu_report.tables.sessions import ONE_SESSION, Sessions
-from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio, summarise
+from gpu_report.tables.statistics import NOT_MEASURED, Summary, difference, ratio
 
 
 def process_values(record: Record) -> dict[str, list[float]]:
@@ -308,8 +308,7 @@ def speedup(record: Record, reference: Record | None, sessions: Sessions = ONE_S
     if all(kept) and kept[0] != kept[1]:
         return NOT_MEASURED
     sides = [values_by_seed(each, "throughput_per_s") for each in (record, reference)]
-    figures = (summarise([*side.values()]) for side in sides)
-    return ratio(*sides, spread=sessions.between(record, reference, *figures))
+    return ratio(*sides, spread=sessions.between(record, reference, *sides))
 
 
 def over_base(record: Record) -> Summary:

@@ -23,6 +23,7 @@ from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
     VARIANT,
+    BySeed,
     Spread,
     Summary,
     deviation_of,
@@ -89,12 +90,16 @@ class Sessions:
     numbers: Mapping[str, int] = field(default_factory=dict)
     spreads: Sequence[Spread] = ()
 
-    def between(self, record: Record, reference: Record, *sides: Summary) -> Spread | None:
-        """The spread by which the comparison of their throughputs is widened; None in one
-        session.
+    def between(self, record: Record, reference: Record, *sides: BySeed) -> Spread | None:
+        """The spread by which the comparison of their throughputs, the two sides, is widened; None
+        in one session.
         """
         sessions = {self.numbers.get(each.provenance.measured_at) for each in (record, reference)}
-        return spread_for(self.spreads, *sides) if len(sessions) > 1 else None
+        return (
+            spread_for(self.spreads, *(summarise([*side.values()]) for side in sides))
+            if len(sessions) > 1
+            else None
+        )
 
 
 ONE_SESSION: Final = Sessions()

@@ -448,4 +448,4 @@ def _advice(
 
 
 def _of(row: Row, table: "pd.DataFrame") -> list[Row]:
-    return [each for each in rows_of(table) if each["variant"] == row["variant"]]
+    return list(rows_of(table[table["variant"] == row["variant"]]))
