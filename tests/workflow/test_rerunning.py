@@ -1,9 +1,11 @@
 """What runs again, and what does not, when something changed since the report was built."""
 
+import json
 import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,32 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_variant_alone_is_measured_
     assert again.returncode == 0
     assert "Nothing to be done" in again.stderr + again.stdout
     assert planned["measure_variant"] == planned["tabulate_trace"] == 1
+
+
+@pytest.mark.slow
+def test_the_configurations_of_one_workload_are_measured_before_those_of_the_next(
+    tiny: Project,
+) -> None:
+    row = {"workload": ["tiny", "other"], "epochs": 2}
+    grid = [{**row, "batch_size": size} for size in (4, 12, 24)]
+
+    def ask(config: dict[str, Any]) -> None:
+        config["workloads"]["other"] = config["workloads"]["tiny"]
+        config["experiments"]["batch_size"].update(grid=grid, baseline=4)
+
+    tiny.change_config(ask)
+    built = tiny.snakemake("batch_size")
+
+    assert built.returncode == 0, built.stderr
+    times = {
+        name: [
+            json.loads(path.read_text("utf-8"))["provenance"]["measured_at"]
+            for path in tiny.folder.glob(f"results/machines/*/runs/{name}-*/record.json")
+        ]
+        for name in row["workload"]
+    }
+    assert [len(each) for each in times.values()] == [5, 3]  # two were there
+    assert max(times["tiny"]) < min(times["other"])
 
 
 TEMPLATE = "src/gpu_report/writing/templates/sections/batch_size.tex.j2"

@@ -228,6 +228,15 @@ def slugs(study):
     return [variant.slug for variant in study.variants]
 
 
+def turn_of_workload(wildcards):
+    """Priority from 10 to 11: the variants of a workload follow each other, so that few comparisons
+    are between two sessions.
+    """
+    study = study_of(wildcards)
+    workloads = [*dict.fromkeys(variant.workload for variant in study.variants)]
+    return 11 - workloads.index(study.variant(wildcards.variant).workload) / len(workloads)
+
+
 def results_of(wildcards):
     """The folder of the machine that a job is about; where its files do not name one, it is the
     report's.

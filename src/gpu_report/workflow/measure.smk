@@ -11,6 +11,7 @@ rule write_image_files:
         train=r"\d+",
         test=r"\d+",
         pixels=r"\d+",
+    priority: 20
     conda:
         ENVIRONMENT
     message:
@@ -57,7 +58,7 @@ rule measure_variant:
         rich_trace=directory("results/machines/{measured}/runs/{variant}/rich_trace"),
     log:
         "results/machines/{measured}/logs/measure_variant/{variant}.log",
-    priority: 10
+    priority: turn_of_workload
     conda:
         ENVIRONMENT
     threads: cores_of

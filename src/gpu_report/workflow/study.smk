@@ -4,7 +4,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
-min_version("9.0")
+min_version("9.17")
 
 # Where a study, its workloads and its templates can be: in a folder that `--directory` names, and
 # beside the Snakefile.
