@@ -151,7 +151,8 @@ def numbers(
 
 
 def passed_over(source: Mapping[str, str], records: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each source that is not of the fastest comparable record, with that record's name.
+    """Each source that is not of the fastest comparable record of the same boot, with that record's
+    name: between boots, throughputs differ by more than this test knows.
 
     The fastest must be faster than the eager baseline beyond chance, too. The report adjusts that
     for the comparisons of an experiment; here the level is divided by the number of all records,
@@ -165,6 +166,7 @@ def passed_over(source: Mapping[str, str], records: Mapping[str, Any]) -> Iterat
             for slug, record in records.items()
             if is_candidate(record)
             and kind(record) == kind(shown)
+            and record["provenance"]["boot"] == shown["provenance"]["boot"]
             and settings(record) != settings(shown)
             and rate(record) > PREFERRED[name] * rate(shown)
             and (eager is None or p_value(record, eager) < SIGNIFICANCE / len(records))

@@ -18,8 +18,8 @@ from gpu_report.writing.cards import CHAIN
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import Text
 
-BUNDLE: Final = Path("results/published/h100-80gb-x1-xeon-16c.tar.xz")
-STUDY: Final = Path("results/published/study.yaml")
+BUNDLE: Final = Path("results/published/h200-140gb-x1-xeon-16c.tar.xz")
+STUDY: Final = Path("config/study.yaml")
 BEGIN: Final = "<!-- headline: written by `make readme` from a published bundle -->"
 END: Final = "<!-- end of headline -->"
 

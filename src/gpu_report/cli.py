@@ -651,9 +651,9 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--configfile",
-                    "the study's configuration (default: study.yaml beside the bundle, or "
-                    f"{DEFAULT_CONFIGFILE})",
+                    f"the study's configuration (default: {DEFAULT_CONFIGFILE})",
                     type=Path,
+                    default=DEFAULT_CONFIGFILE,
                 ),
             ],
             more="hardware, software, hours, energy, disk, and how to rebuild the report",

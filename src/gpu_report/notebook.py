@@ -19,6 +19,7 @@ from gpu_report.figures import labels
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.glossary import Metric
 from gpu_report.printing.terminal import say
+from gpu_report.study.config import DEFAULT_CONFIGFILE
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.writing.machine import MachineResults
@@ -37,7 +38,7 @@ def read_results(
     Args:
         project: The checkout; the folder above by default, which is right for its notebooks.
         workload: Only results in which this workload was trained; any unless given.
-        otherwise: The id of the published machine, for instance `h100-80gb-x1-xeon-16c`.
+        otherwise: The id of the published machine, for instance `h200-140gb-x1-xeon-16c`.
 
     Raises:
         GpuReportError: nothing was tabulated, and the published results cannot be read.
@@ -51,8 +52,10 @@ def read_results(
             continue
         if not workload or any(each.as_variant().workload == workload for each in machine.records):
             return machine
-    published = Path(project, PUBLISHED)
-    return read_bundle(published / f"{otherwise}{BUNDLE_SUFFIX}", study=published / "study.yaml")
+    return read_bundle(
+        Path(project, PUBLISHED, f"{otherwise}{BUNDLE_SUFFIX}"),
+        study=Path(project, DEFAULT_CONFIGFILE),
+    )
 
 
 def rows_of_workload(machine: MachineResults, experiment: str, workload: str) -> pd.DataFrame:

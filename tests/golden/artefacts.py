@@ -37,7 +37,7 @@ from tests.unit.figures.drawn import texts_of as texts_in
 
 FOLDER: Final = Path(__file__).parent
 TRACES: Final = PROJECT / "tests" / "data" / "traces"
-STUDY: Final = PROJECT / "results" / "published" / "study.yaml"
+STUDY: Final = PROJECT / "config" / "study.yaml"
 DEVICES: Final = ("cpu", "cuda", "cuda:1")
 MOST_BYTES: Final = 40_000
 ALWAYS_WHOLE: Final = ("findings.txt", "tables/variants.csv")

@@ -13,7 +13,7 @@ import pytest
 from tests.golden.artefacts import FOLDER, SOURCES, write
 from tests.made_once import made_once
 
-IN_EVERY_RUN = ("synthetic", "traces", "h100-80gb-x1-xeon-16c")
+IN_EVERY_RUN = ("synthetic", "traces", "h200-140gb-x1-xeon-16c")
 """The other bundles take a quarter of a minute each and are slow."""
 MOST_LINES = 40
 

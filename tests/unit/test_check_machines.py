@@ -23,7 +23,7 @@ from tests.machine_results import write_results
 from tests.unit.page.test_page import data_of
 
 PROJECT = Path(__file__).parents[2]
-H100 = "h100-80gb-x1-xeon-16c.tar.xz"
+H200 = "h200-140gb-x1-xeon-16c.tar.xz"
 PAGE = Path("machines.html")
 PUBLISHED = Path("results/published")
 
@@ -34,7 +34,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config").mkdir()
     shutil.copy(CONFIG, tmp_path / "config")
     (tmp_path / PUBLISHED).mkdir(parents=True)
-    shutil.copy(CONFIG, tmp_path / PUBLISHED)
     monkeypatch.chdir(tmp_path)
 
 
@@ -70,13 +69,12 @@ def with_data(change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def test_the_page_of_a_published_bundle_follows_from_its_records() -> None:
-    shutil.copy(PROJECT / PUBLISHED / H100, PUBLISHED)
-    shutil.copy(PROJECT / PUBLISHED / "study.yaml", PUBLISHED)
+    shutil.copy(PROJECT / PUBLISHED / H200, PUBLISHED)
 
     assert main(["machines", "--html", str(PAGE)]) == 0
 
     assert check([str(PAGE)]) == 0
-    assert len(data_of(PAGE.read_text("utf-8"))["machines"]["rows"]) == 6
+    assert len(data_of(PAGE.read_text("utf-8"))["machines"]["rows"]) == 8
 
 
 def test_tokens_and_prices_are_recomputed_and_each_changed_number_is_named() -> None:
@@ -145,6 +143,7 @@ def records_of_three() -> dict[str, Any]:
         {},
         {"status": "oom"},
         {"measurement": {"protocol": {"version": 1}}},
+        {"provenance": {"boot": "another"}},
         {"measurement": {"variant": {"size": "large"}}},
         {"measurement": {"variant": {"device": "cpu"}}},
         {"measurement": {"variant": {"options": "nocomm"}}},

@@ -47,9 +47,9 @@ def test_a_link_in_the_repository_becomes_one_in_the_site(
 
 
 def test_a_section_of_the_readme_ends_where_the_next_begins() -> None:
-    section = readme_section("What one H100 gives")
+    section = readme_section("What one H200 gives")
 
-    assert section.startswith("## What one H100 gives\n")
+    assert section.startswith("## What one H200 gives\n")
     assert section.count("\n## ") == 0
     assert "U-Net 128px" in section
 

@@ -19,8 +19,8 @@ from tests.made_once import made_once
 
 from .conftest import PAGE, Project, copy_of_the_project
 
-MACHINE = "h100-80gb-x1-xeon-16c"
-STUDY = "results/published/study.yaml"
+MACHINE = "h200-140gb-x1-xeon-16c"
+STUDY = "config/study.yaml"
 MOST_BYTES = 2_000_000
 USED = (Path(__file__).parent / "page_use.js").read_text("utf-8")
 WIDTH = (

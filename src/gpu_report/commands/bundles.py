@@ -73,8 +73,7 @@ def cite(arguments: Namespace) -> None:
 
     source = _results_to_cite(arguments.results)
     bundle = source if source.is_file() else None
-    beside = source.with_name("study.yaml")  # the published machines measured an earlier form of it
-    configfile = arguments.configfile or (beside if beside.exists() else DEFAULT_CONFIGFILE)
+    configfile = arguments.configfile
     config = read_config(configfile)
     with unpacking.results_at(source) as folder:
         is_here, study_file = folder.resolve().parent == MACHINES.resolve(), folder / "study.json"

@@ -94,14 +94,13 @@ def write_machines(arguments: Namespace) -> None:
 
 
 def _known(bundle: Path, configfile: Path) -> MachineResults:
-    """The results in a bundle, of the study beside it or of this configuration, if this version
-    knows the protocol that measured them.
+    """The results in a bundle, of the study in this configuration, if this version knows
+    the protocol that measured them.
 
     Raises:
         BundleError: it does not, or none of them is a training of the study that it can compare.
     """
-    beside = bundle.with_name("study.yaml")
-    machine = read_bundle(bundle, study=beside if beside.exists() else configfile)
+    machine = read_bundle(bundle, study=configfile)
     newest = max(map(protocol_version, machine.records), default=0)
     if newest > PROTOCOL_VERSION:
         raise BundleError(
@@ -109,5 +108,5 @@ def _known(bundle: Path, configfile: Path) -> MachineResults:
             f"versions up to {PROTOCOL_VERSION}; update gpu-report"
         )
     if not machine.chains:
-        raise BundleError(f"{bundle}: it has no measured training of the study beside it")
+        raise BundleError(f"{bundle}: it has no measured training of the study in {configfile}")
     return machine

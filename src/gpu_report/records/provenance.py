@@ -19,34 +19,19 @@ from gpu_report.study.modules import OUR_WORKLOADS, find_module
 
 _PACKAGE: Final = Path(gpu_report.__file__).resolve().parent
 _MEASURING: Final = ("measure", "workloads")
-MEASURES_ALIKE: Final = (
-    frozenset(
-        {
-            "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
-            "20b34edd0a3b68300bf2481d026ffa8cf56c1a7c523aaf5dcaa00252f1346297",
-            "7c40ef47d4df060f1379178fa037e8f31c2226c12da5bb1bdb0bf9c5ea3a0270",
-            "01559c8e1324409e30cd587963899c79f184ac5d061a352acbb365b16f5f8277",
-            "c9862085c53de20ef387efb7b8b5f6f0a149abb65f518096f2a8a9a2d1a99c01",
-            "250f5692e6db3cb117f1a8932527470c02a9c351ef48990f15933c6ac5fe368b",
-        }
-    ),
-    frozenset(
-        {
-            "19c43a3e60c70ef1d368e237cc48bd60ebc8383749c348398f8e2331abed599c",
-            "4239a585837d59ef4a3e91e2d260be713e38df147119eae4cb250f5909c7d309",
-            "f050f368b82ccbccba6ca21939203d8c07a64faf23da023cab5f1c36b741746c",
-            "5c5d4c6d925673b375d79ddf8ad69352e3070581166d02e1f9da3c034b347763",
-            "6506e9ecc2336c21cafc430bc399a859a838b51c963486a2eba12c28bd774e7a",
-            "94b6c266699fe694d2c7cc4fcae87eabbe36d03ae9a1bc2fe630de96e5a6159f",
-            "3c1ff6cb31607ef4fb0853a3b50a9ea578c1fd0c8b8c5c2bc964e308f3278e7f",
-            "8c0e56e228427fa06ba31f7530aa39c39843198e901c8a1c09d75e13327bf818",
-        }
-    ),
+MEASURES_ALIKE: Final = frozenset(
+    {
+        "ed7dd615ef701873620e9b36e9a0967b0ef7c493127a53562a8cca6f2ac33375",
+        "20b34edd0a3b68300bf2481d026ffa8cf56c1a7c523aaf5dcaa00252f1346297",
+        "7c40ef47d4df060f1379178fa037e8f31c2226c12da5bb1bdb0bf9c5ea3a0270",
+        "01559c8e1324409e30cd587963899c79f184ac5d061a352acbb365b16f5f8277",
+        "c9862085c53de20ef387efb7b8b5f6f0a149abb65f518096f2a8a9a2d1a99c01",
+        "250f5692e6db3cb117f1a8932527470c02a9c351ef48990f15933c6ac5fe368b",
+    }
 )
-"""Digests of measuring code whose numbers may stand side by side: first those of the present
-study.PROTOCOL_VERSION, then those of version 3 in the published bundles.
+"""Digests of the measuring code of study.PROTOCOL_VERSION whose numbers may stand side by side.
 
-A change of the measuring code raises the version and begins a set of its own, unless `python -m
+A change of the measuring code raises the version and begins the set anew, unless `python -m
 benchmarks.same_measuring` shows that the new code measures alike: then its digest is added.
 """
 _MOST_CHANGES: Final = 100
@@ -159,7 +144,7 @@ def _without_prose(node: object) -> object:
 
 def measures_alike(digest: str, other: str) -> bool:
     """Whether the code of one digest measures what that of the other does."""
-    return digest == other or any({digest, other} <= alike for alike in MEASURES_ALIKE)
+    return digest == other or {digest, other} <= MEASURES_ALIKE
 
 
 def workload_digest(class_path: str) -> str:

@@ -20,9 +20,9 @@ from gpu_report.tables.traces import STEP_PARTS
 from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
-STUDY = PROJECT / "results" / "published" / "study.yaml"
+STUDY = PROJECT / "config" / "study.yaml"
 BUNDLES = find_bundles(PROJECT / "results" / "published")
-IN_EVERY_RUN = ("h200-140gb-x4-xeon-64c",)
+IN_EVERY_RUN = ("h200-140gb-x1-xeon-16c",)
 ROUNDING = 1e-9
 
 WHOLES = {
