@@ -15,7 +15,7 @@ from tests.made_once import made_once
 
 PROJECT = Path(__file__).parents[2]
 TRACE = str(PROJECT / "tests/data/traces/unet_cuda.pt.trace.json.gz")
-BUNDLE = str(PROJECT / "results/published/h200-140gb-x4-xeon-64c.tar.xz")
+BUNDLE = str(PROJECT / "results/published/h200-140gb-x1-xeon-16c.tar.xz")
 CARD = """
 import sys
 from torch import nn, ones, zeros
