@@ -46,7 +46,7 @@ BATCH_SIZES: Final = Table(
         ),
         flag(
             "is_smallest_near_fastest",
-            "Whether they are the smallest tried whose interval reaches "
+            "Whether they are the smallest tried whose mean reaches "
             f"{count(100 * NEAR, '%').plain()} of that.",
         ),
         number(
