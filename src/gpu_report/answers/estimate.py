@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from gpu_report.glossary import Row, is_timing
 from gpu_report.tables import bundle
-from gpu_report.tables.bundle import Tables, summary_in
+from gpu_report.tables.bundle import Tables, spread_between, summary_in
 from gpu_report.tables.marks import (
     FLAG_SIZE,
     INVALIDATES_ALL,
@@ -21,6 +21,7 @@ from gpu_report.tables.marks import (
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
     SIGNIFICANCE,
+    Spread,
     Summary,
     difference_of_means,
     ratio_of_means,
@@ -30,6 +31,8 @@ from gpu_report.words import listed
 Side = Literal["above", "below", "unclear"]
 
 MOST_PROCESSES: Final = 100
+TWO_SESSIONS: Final = "measuring both in one session would narrow the interval"
+"""Instead of a number of processes, which cannot narrow the spread between sessions."""
 # Of the lower tail, where a p-value close to 0 has a quantile too.
 _Z: Final = NormalDist().inv_cdf(SIGNIFICANCE / 2)
 
@@ -40,11 +43,13 @@ class Estimate(Summary):
 
     `p` is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where
     nothing was compared. `doubts` are marks that widen the interval by FLAG_SIZE before anything is
-    decided, or, if they invalidate it, leave everything open.
+    decided, or, if they invalidate it, leave everything open. `is_of_two_sessions` says
+    whether two were compared whose sessions differ.
     """
 
     doubts: tuple[str, ...] = ()
     null: float = math.nan
+    is_of_two_sessions: bool = False
 
     @property
     def known(self) -> bool:
@@ -83,7 +88,7 @@ class Estimate(Summary):
         if not self.has_interval:
             given = "1 process gives" if self.count == 1 else f"{self.count} processes give"
             return f"{given} no 95 % interval; raise protocol.repetitions"
-        needed = self._processes_needed(limit)
+        needed = TWO_SESSIONS if self.is_of_two_sessions else self._processes_needed(limit)
         if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
             return f"the interval includes {limit_in_words}" + (f" ({needed})" if needed else "")
         return (
@@ -119,13 +124,14 @@ class Estimate(Summary):
         """The ratio the other way round."""
         return self.mapped(lambda ratio: 1 / ratio)
 
-    def over(self, other: "Estimate") -> "Estimate":
+    def over(self, other: "Estimate", spread: Spread | None = None) -> "Estimate":
         """The ratio, by Welch's t where both have an interval; missing where the other's touches
-        zero.
+        zero. A `spread` is that between their two sessions.
         """
         if not other.value or other.low <= 0:
             return self._joined(other, NOT_MEASURED)
-        return self._joined(other, ratio_of_means(self, other))
+        found = self._joined(other, ratio_of_means(self, other, spread))
+        return replace(found, is_of_two_sessions=spread is not None)
 
     def minus(self, other: "Estimate") -> "Estimate":
         """The difference, by Welch's t where both have an interval."""
@@ -151,14 +157,23 @@ def against_other(row: Row, column: str, other: Row) -> Estimate:
     return replace(estimate(row, column), doubts=doubts_about(column, row, other))
 
 
-def ratio_of(column: str) -> Callable[[Row, Row], Estimate]:
-    """The figure of one variant over that of another, as a function of both."""
-    return lambda row, other: estimate(row, column).over(estimate(other, column))
+def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], Estimate]:
+    """The figure of one variant over that of another, as a function of both. Of a figure that
+    follows the time of a step, the tables of both widen the interval between two sessions.
+    """
+    return lambda row, other: estimate(row, column).over(
+        estimate(other, column), spread_between(tables, row, other) if tables else None
+    )
 
 
 def speedup(row: Row, baseline: Row) -> Estimate:
     """The table's speedup of a variant over its group's baseline, with the doubts about both."""
-    return replace(against_other(row, "speedup", baseline), p=row["speedup_p"], null=1.0)
+    return replace(
+        against_other(row, "speedup", baseline),
+        p=row["speedup_p"],
+        null=1.0,
+        is_of_two_sessions=row["session"] != baseline["session"],
+    )
 
 
 def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
@@ -166,7 +181,12 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
     the doubts.
     """
     found = bundle.gain_over(tables, row, baseline)
-    return Estimate(**vars(found), doubts=doubts_about("throughput_per_s", row, baseline), null=1.0)
+    return Estimate(
+        **vars(found),
+        doubts=doubts_about("throughput_per_s", row, baseline),
+        null=1.0,
+        is_of_two_sessions=row["session"] != baseline["session"],
+    )
 
 
 def quality_change(row: Row, before: Row) -> Estimate:

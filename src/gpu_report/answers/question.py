@@ -19,7 +19,7 @@ from functools import wraps
 from operator import attrgetter
 from typing import Final
 
-from gpu_report.answers.estimate import Estimate, Side
+from gpu_report.answers.estimate import Estimate, Side, speedup
 from gpu_report.answers.finding import Evidence, Finding, Verdict
 from gpu_report.answers.phrases import evidence_of_columns, factor_alone, times
 from gpu_report.answers.scope import Group, Scope
@@ -195,6 +195,11 @@ def decided(
         advice=(advice or {}).get(verdict, ""),
         gain=gain,
     )
+
+
+def surely_faster(rows: Sequence[Row], baseline: Row) -> Sequence[Row]:
+    """Those that are significantly faster than their group's baseline; all where none is."""
+    return [row for row in rows if speedup(row, baseline).against(1.0) == "above"] or rows
 
 
 def fastest_beside_baseline(group: Group) -> tuple[Row, Row] | None:

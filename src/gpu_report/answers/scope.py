@@ -42,7 +42,8 @@ class Group:
     """Variants of an experiment that differ along its axis alone, in the order of the axis.
 
     `title` names it for readers; `key` is short and safe in identifiers; `table` is the one that
-    has the rows. Without an `axis`, its variants are named in full.
+    has the rows. Without an `axis`, its variants are named in full. The `tables` widen comparisons
+    between two sessions.
     """
 
     title: str
@@ -50,6 +51,7 @@ class Group:
     axis: str
     table: str
     rows: tuple[Row, ...]
+    tables: Tables | None = None
 
     @property
     def measured(self) -> list[Row]:
@@ -137,6 +139,7 @@ class Scope:
                 axis=self.axis,
                 table=self.table,
                 rows=tuple(_in_axis_order(rows, self.axis)),
+                tables=self.tables,
             )
             for name, rows in by_name.items()
         )

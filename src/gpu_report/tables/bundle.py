@@ -15,7 +15,13 @@ from gpu_report.glossary import Row
 from gpu_report.study.options import is_bound, option_names
 from gpu_report.study.variant import LENGTH_FIELDS
 from gpu_report.tables.sessions import spread_for, spreads_of
-from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, Summary, ratio_of_means
+from gpu_report.tables.statistics import (
+    NOT_MEASURED,
+    SIGNIFICANCE,
+    Spread,
+    Summary,
+    ratio_of_means,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,9 +235,17 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
     if row["protocol_version"] != baseline["protocol_version"]:
         return NOT_MEASURED
     one, other = (summary_in(each, "throughput_per_s") for each in (row, baseline))
-    is_one_session = row["session"] == baseline["session"]
-    spreads = [] if is_one_session else spreads_of(rows_of(tables.sentinels))
-    return ratio_of_means(one, other, spread_for(spreads, one, other))
+    return ratio_of_means(one, other, spread_between(tables, row, baseline))
+
+
+def spread_between(tables: Tables, row: Row, other: Row) -> Spread | None:
+    """By how much a time of these two may differ because they are of two sessions; None in one
+    session, or where the machine's sentinels do not tell.
+    """
+    if row["session"] == other["session"]:
+        return None
+    sides = (summary_in(each, "throughput_per_s") for each in (row, other))
+    return spread_for(spreads_of(rows_of(tables.sentinels)), *sides)
 
 
 def summary_in(row: Row, column: str) -> Summary:

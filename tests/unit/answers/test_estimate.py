@@ -1,11 +1,13 @@
 import math
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_report.answers.estimate import Estimate, Side, doubts_about, estimate, speedup
+from gpu_report.answers.estimate import Estimate, Side, doubts_about, estimate, ratio_of, speedup
 from gpu_report.glossary import Row
+from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import WEAKENING
 from tests.unit.answers.editing import figure
 
@@ -13,6 +15,7 @@ ROW: Row = {
     "variant": "lstm-cpu-b64-w0-fp32-e3",
     "marks": "",
     "processes": 5,
+    "session": 1,
     **figure("throughput_per_s", 60.0, 2.0),
     **figure("quality", 0.8, 0.01),
     **figure("speedup", 2.0, 0.1),
@@ -144,6 +147,25 @@ def test_a_mark_casts_doubt_on_what_it_invalidates_and_on_nothing_else() -> None
     for mark in ("high variance", "clock drift", "power capped"):  # the interval has it already
         assert doubts_about("throughput_per_s", {"variant": "x", "marks": mark}) == ()
     assert doubts_about("bandwidth_gb_per_s", {"bandwidth_gb_per_s": 1.0}) == ()
+
+
+def test_the_spread_between_two_sessions_widens_a_ratio_and_no_number_of_processes_narrows_it() -> (
+    None
+):
+    sentinel = {"protocol_version": 4, "sessions": 3, "process_freedom": 4}
+    spread = {"deviation_between": 0.02, "deviation_of_processes": 0.01}
+    tables = Tables(
+        by_name={"sentinels": lambda: pd.DataFrame([{**sentinel, **spread}])}, experiments={}
+    )
+    over = ratio_of("throughput_per_s", tables)
+    slower = {**ROW, **figure("throughput_per_s", 57.0, 0.5)}
+
+    together, apart = over(ROW, slower), over(ROW, {**slower, "session": 2})
+
+    assert together.against(1.0) == "above"
+    assert apart.against(1.0) == "unclear"
+    assert "in one session" in apart.why_unclear(1.0, "1")
+    assert "processes" not in apart.why_unclear(1.0, "1")
 
 
 def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:

@@ -42,6 +42,7 @@ from gpu_report.answers.question import (
     missing,
     not_measured,
     question,
+    surely_faster,
     verdict_of,
 )
 from gpu_report.answers.scope import Group, Scope, key_of, saves_memory
@@ -81,8 +82,8 @@ def for_speed(scope: Scope) -> Iterator[Group]:
 @partial(each_group, groups=for_speed)
 def best(group: Group) -> Answer | None:
     """Another value is faster if the whole interval of its speedup over the baseline is above 1,
-    and the difference is significant among the experiment's comparisons (Holm). Of precisions
-    and optimizations that tie, the simplest is named.
+    and the difference is significant among the experiment's comparisons (Holm). Of those the
+    fastest is named; of precisions and optimizations that tie, the simplest.
     """
     is_of_workloads = group.axis == "workload"
     if is_of_workloads and len({_task(row) for row in group.measured}) > 1:
@@ -90,9 +91,10 @@ def best(group: Group) -> Answer | None:
     before = group.baseline
     if before is None or not group.others:
         return missing(group)
-    after = max(group.others, key=lambda row: float(row["speedup"]))
+    faster = surely_faster(group.others, before)
+    after = max(faster, key=lambda row: float(row["speedup"]))
     if group.axis in ("optimization", "precision"):
-        after = fastest_of(group.others)
+        after = fastest_of(faster)
     gain = speedup(after, before)
     fast, slow, subject = group.words(after), group.words(before), group.title
     advice = "" if is_of_workloads else f"Train {subject} with {fast} instead of {slow}."
@@ -125,12 +127,8 @@ def rivals(group: Group, fastest: Row) -> str:
     A time with a quality flag is too long if anything, so that its configuration may be faster than
     measured.
     """
-    rate = estimate(fastest, "throughput_per_s")
-    ratios = [
-        (row, rate.over(estimate(row, "throughput_per_s")))
-        for row in group.others
-        if row is not fastest
-    ]
+    over = ratio_of("throughput_per_s", group.tables)
+    ratios = [(row, over(fastest, row)) for row in group.others if row is not fastest]
     unclear = [(row, ratio) for row, ratio in ratios if ratio.against(1.0) == "unclear"]
     alike = [row for row, ratio in unclear if not ratio.doubts]
     flagged = [row for row, ratio in unclear if ratio.doubts]
@@ -231,11 +229,13 @@ def energy(group: Group) -> Answer | None:
     before = group.baseline
     if before is None or before not in known or not others:
         return missing(group, _NO_ENERGY)
-    after = max(others, key=lambda row: float(row["throughput_per_s"]))
+    after, fastest = (
+        max(surely_faster(rows, before), key=lambda row: float(row["throughput_per_s"]))
+        for rows in (others, group.others)
+    )
     least = min(known, key=lambda row: float(row["energy_per_sample_j"]))
-    ratio = ratio_of("energy_per_sample_j")(after, before)
-    is_fastest = after["throughput_per_s"] == max(row["throughput_per_s"] for row in group.others)
-    rank = "the fastest" if is_fastest else "the fastest that ran long enough for the counter"
+    ratio = ratio_of("energy_per_sample_j", group.tables)(after, before)
+    rank = "the fastest" if after is fastest else "the fastest that ran long enough for the counter"
     what = f"with {group.words(after)}, {rank}"
     return decided(
         group,
@@ -296,7 +296,7 @@ def enough(group: Group) -> Answer:
             (other for other in rows if other is not row),
             key=lambda other: float(other["throughput_per_s"]),
         )
-        reached = estimate(row, "throughput_per_s").over(estimate(fastest, "throughput_per_s"))
+        reached = ratio_of("throughput_per_s", group.tables)(row, fastest)
         if reached.against(SUFFICES) != "below":
             break
     verdict = "no" if row is rows[-1] else verdict_of(reached, SUFFICES)

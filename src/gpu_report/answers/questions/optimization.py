@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from gpu_report.answers.estimate import estimate, ratio_of, speedup
+from gpu_report.answers.estimate import ratio_of, speedup
 from gpu_report.answers.finding import Verdict
 from gpu_report.answers.phrases import (
     CPU,
@@ -34,6 +34,7 @@ from gpu_report.answers.question import (
     missing,
     not_measured,
     question,
+    surely_faster,
     why_missing,
 )
 from gpu_report.answers.questions import axes
@@ -83,7 +84,9 @@ def compiling(scope: Scope) -> Iterator[Answer]:
         ]
         if compiled:
             is_measured = True
-            after = max(compiled, key=lambda row: float(row["throughput_per_s"]))
+            after = max(
+                surely_faster(compiled, before), key=lambda row: float(row["throughput_per_s"])
+            )
             yield _compiling(group, before, after)
     asked = any("compile" in row["options"] or "graphs" in row["options"] for row in scope.rows)
     if asked and not is_measured:
@@ -106,7 +109,10 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
         most = needed
         cheap = [row for row in group.others if row[_COST] <= HALF * after[_COST]]
         rival = max([before, *cheap], key=lambda row: float(row["throughput_per_s"]))
-        if rival is not before and ratio_of("step_time_ms")(rival, after).against(1.0) == "above":
+        if (
+            rival is not before
+            and ratio_of("step_time_ms", group.tables)(rival, after).against(1.0) == "above"
+        ):
             saved_ms = rival["step_time_ms"] - after["step_time_ms"]
             most = max(most, 1000 * (after[_COST] - rival[_COST]) / saved_ms)
         if steps < most and most != needed:
@@ -114,7 +120,7 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
             costs[f"break-even steps {label}"] = needed_steps
             when += f", but after {needed_steps} steps {label}"
             shorter = f"; below that, {group.words(rival)}"
-        if after is fastest_of(group.others) and steps < needed:
+        if after is fastest_of(surely_faster(group.others, before)) and steps < needed:
             advice = f"Use {name} for {subject} only above {needed_steps} steps{shorter}."
     side = gain.against(1.0)
     verdict: Verdict = "yes" if side == "above" and needed <= steps else "no"
@@ -156,8 +162,8 @@ def needed(group: Group) -> Answer | None:
     if whole["status"] != "ok" or not measured:
         reason = why_missing([whole, *without.values()], NOTHING_TO_COMPARE)
         return not_measured(f"what {subject} needs", reason, key=group.key)
-    rate = estimate(whole, "throughput_per_s")
-    gains = {step: rate.over(estimate(row, "throughput_per_s")) for step, row in measured.items()}
+    over = ratio_of("throughput_per_s", group.tables)
+    gains = {step: over(whole, row) for step, row in measured.items()}
     needless = [step for step, gain in gains.items() if gain.against(NEEDED) == "below"]
     unclear = [step for step, gain in gains.items() if gain.against(NEEDED) == "unclear"]
     lost = [step for step in without if step not in measured]
@@ -273,7 +279,7 @@ def fusion(scope: Scope) -> Iterator[Answer]:
             yield missing(group)
             continue
         fused, apart = pairs[0]
-        ratio = ratio_of("throughput_per_s")(fused, apart)
+        ratio = ratio_of("throughput_per_s", group.tables)(fused, apart)
         # What a compiler makes of an iteration, and moves in it, is not known.
         columns = {"work_per_pass": "launches"}
         if fused["options"] != "compile":

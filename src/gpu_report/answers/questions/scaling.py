@@ -210,7 +210,7 @@ def data_parallel(scope: Scope) -> Iterator[Answer]:
         if not pairs:
             continue
         ddp, dp = max(pairs, key=lambda pair: int(pair[0]["devices"]))
-        ratio = ratio_of("throughput_per_s")(dp, ddp)
+        ratio = ratio_of("throughput_per_s", scope.tables)(dp, ddp)
         yield decided(
             group,
             ratio,
@@ -466,19 +466,19 @@ def sharded(scope: Scope) -> Iterator[Answer]:
             no=f"{group.title} saved little",
             whether=f"{group.title} saves memory",
             measured=f": {as_share(saved, short=True)} on the device with most, at "
-            f"{shown(fsdp, _OVER_ONE, short=True)} the throughput{_beside_ddp(fsdp, ddp)}.",
+            f"{shown(fsdp, _OVER_ONE, short=True)} the throughput{_beside_ddp(scope, fsdp, ddp)}.",
             evidence=evidence_of(group, {_SAVED: "memory saved"}),
             unknown=_NOTHING_ALONE,
         )
 
 
-def _beside_ddp(fsdp: Row, ddp: Row | None) -> str:
+def _beside_ddp(scope: Scope, fsdp: Row, ddp: Row | None) -> str:
     """What DistributedDataParallel takes for the same, as the end of a sentence about FSDP2."""
     if ddp is None:
         return ""
     saved, speed = (shown(ddp, column, short=True) for column in (_SAVED, _OVER_ONE))
     words = f"; DistributedDataParallel saved {saved} at {speed} the throughput"
-    if ratio_of("throughput_per_s")(ddp, fsdp).against(1.0) == "above":
+    if ratio_of("throughput_per_s", scope.tables)(ddp, fsdp).against(1.0) == "above":
         words += ", so FSDP2 is for models that do not fit with DistributedDataParallel"
     return words
 

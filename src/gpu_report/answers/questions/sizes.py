@@ -71,7 +71,8 @@ def smaller(group: Group) -> Answer:
         return missing(group, _TWO_BATCH_SIZES)
     fastest = max(rows, key=lambda row: float(row["throughput_per_s"]))
     shares = [
-        (row, ratio_of("throughput_per_s")(row, fastest)) for row in rows[: rows.index(fastest)]
+        (row, ratio_of("throughput_per_s", group.tables)(row, fastest))
+        for row in rows[: rows.index(fastest)]
     ]
     known = [(row, share) for row, share in shares if share.known]
     compared = Compared(group=group, pairs=known, limit=NEARLY_AS_FAST, limit_in_words="95 %")
@@ -185,7 +186,9 @@ def _to_target(group: Group) -> tuple[str, str]:
         f" It reached {target:g} soonest with {best}, after "
         f"{shown(soonest, 'time_to_target_s', short=True)} of training{others}."
     )
-    longer = [ratio_of("time_to_target_s")(row, soonest).against(1.0) for row in later]
+    longer = [
+        ratio_of("time_to_target_s", group.tables)(row, soonest).against(1.0) for row in later
+    ]
     if soonest["is_baseline"] or any(side != "above" for side in longer):
         return sentence, ""
     name = soonest["quality_name"]
@@ -215,7 +218,7 @@ def overhead(group: Group) -> Answer | None:
         return None
     small, large = by_parameters[fewest], by_parameters[larger]
     factor = larger / fewest
-    longer, smallest = ratio_of("step_time_ms")(large, small), group.words(small)
+    longer, smallest = ratio_of("step_time_ms", group.tables)(large, small), group.words(small)
     return decided(
         group,
         longer,
@@ -262,7 +265,7 @@ def longer(group: Group) -> Answer | None:
     ]
     return decided(
         group,
-        ratio_of("tokens_per_s")(long, short),
+        ratio_of("tokens_per_s", group.tables)(long, short),
         holds="below",
         yes=f"{group.title} trains fewer tokens per second in a longer context",
         no=f"{group.title} does not train fewer tokens per second in a longer context",

@@ -95,6 +95,20 @@ def test_what_may_be_as_fast_as_the_fastest_or_is_in_doubt_is_named_beside_it(
     assert found.statement.endswith(words)
 
 
+def test_the_fastest_that_is_surely_faster_is_named_and_beside_it_what_may_be_faster() -> None:
+    sure, unsure = ({**figure("speedup", value, spread)} for value, spread in ((2, 0.1), (2.2, 2)))
+    edits = [
+        precision("bf16", **figure("throughput_per_s", 2000, 10), **sure),
+        precision("fp16", **figure("throughput_per_s", 2200, 900), **unsure),
+        precision("tf32", **figure("throughput_per_s", 1000, 10), **figure("speedup", 1, 0.1)),
+    ]
+
+    found = Case(finding="precision_best/unet_64px_cuda", verdict="yes", edits=edits).derive()
+
+    assert "fastest with bf16" in found.statement
+    assert found.statement.endswith("; not significantly slower: fp16.")
+
+
 PRECISION_LOST = {"status": "oom", "reason": "out of memory"}
 PRECISION_GROUP = "unet_64px_cuda"
 SHORTER = ("tf32", "fp16", "bf16")
