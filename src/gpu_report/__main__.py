@@ -11,6 +11,14 @@ from collections.abc import Sequence
 from gpu_report.printing.terminal import takes
 
 
+def _set_all_aside() -> None:
+    """Leave nothing to the last look for garbage, unless there may be objects of Triton, which
+    prints each that is left as a leak.
+    """
+    if "torch" not in sys.modules:
+        gc.freeze()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that was typed, or this one, and return its exit status for the shell: 3 if
     gpu-report itself fails.
@@ -18,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Looking for garbage takes a sixth of the time, and at the end of the process as much again:
     # nearly all is kept to the end, and then goes with the process.
     gc.set_threshold(50_000)
-    atexit.register(gc.freeze)
+    atexit.register(_set_all_aside)
     try:
         from gpu_report import cli
 

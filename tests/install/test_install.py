@@ -133,6 +133,7 @@ def test_a_profile_a_trace_and_a_comparison_need_no_extra(
     ended = run(without_extras, *command, folder=tmp_path)
 
     assert ended.returncode == status, ended.stdout + ended.stderr
+    assert "leak" not in ended.stderr  # what extensions print whose objects are left at the end
 
 
 def test_a_call_that_lacks_an_extra_says_which_line_installs_it(
