@@ -23,10 +23,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from gpu_report.bundles.shown_machines import PUBLISHED, find_bundles, study_of
+from gpu_report.bundles.shown_machines import find_bundles, study_of
 from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.records.record import Record
-from gpu_report.study.config import read_config
+from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.study import Study
 from gpu_report.study.variant import Variant
 from gpu_report.tables.claims import (
@@ -196,7 +196,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--configfile", type=Path, default=PUBLISHED / "study.yaml")
+    parser.add_argument("--configfile", type=Path, default=DEFAULT_CONFIGFILE)
     parser.add_argument("--asked", type=int, nargs="+", default=[5, 10])
     parser.add_argument("--draws", type=int, default=200)
     arguments = parser.parse_args()

@@ -1,12 +1,10 @@
-"""From recorded results to the PDF: the time with 100 variants on 2 cores, stage by stage, and the
-share of LaTeX.
+"""From recorded results to the PDF: the time with the variants of the largest published bundle on 2
+cores, stage by stage, and the share of LaTeX.
 
-published bundle -> a bundle of 100 variants in a copy of the project -> imported, untimed ->
-snakemake, timed
+published bundle -> imported in a copy of the project, untimed -> snakemake, timed
 
-The further variants are copies of one that was measured, under other batch sizes. The copy of the
-project holds the files that git knows; nothing is changed in the project itself. `make bench` runs
-this too.
+The copy of the project holds the files that git knows; nothing is changed in the project itself.
+`make bench` runs this too.
 """
 
 import argparse
@@ -21,22 +19,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from gpu_report.bundles.packing import pack
-from gpu_report.bundles.shown_machines import BUNDLE_SUFFIX, PUBLISHED
-from gpu_report.bundles.unpacking import unpack
-from gpu_report.study.variant import Variant
+from gpu_report.bundles.shown_machines import PUBLISHED, find_bundles
 
 PROJECT = Path(__file__).parents[1]
 PDF = "report/gpu_report.pdf"
-CONFIG = "config/benchmark.yaml"
-COPIED = "cnn-medium-cuda-b64-w0-fp32-e15"
-EXPERIMENT = "batch_size"
 ENGINES = ("latexmk", "tectonic")
 
 # In place of a TeX engine: runs it and notes how long it took.
@@ -102,49 +91,6 @@ def copied_project(folder: Path) -> None:
     compileall.compile_dir(folder / "src", quiet=1)
 
 
-def widen(folder: Path, *, variants: int) -> str:
-    """Put a bundle of this many variants in the place of the published ones, and say of which
-    machine it is.
-    """
-    published = folder / PUBLISHED
-    bundle, *others = sorted(published.glob(f"*{BUNDLE_SUFFIX}"))
-    for other in others:
-        other.unlink()
-    unpacked = unpack(bundle, folder / "measured")
-    machine, runs = unpacked.manifest.machine, unpacked.folder / "runs"
-    config = yaml.safe_load((folder / "config/study.yaml").read_text("utf-8"))
-    row = next(
-        row for row in config["experiments"][EXPERIMENT]["grid"] if row.get("needs_accelerator")
-    )
-    missing = variants - len(unpacked.placed)
-    further = [size for size in range(8, 8 * variants, 8) if size not in row["batch_size"]][
-        :missing
-    ]
-    for size in further:
-        copy_run(runs, size)
-    row["batch_size"] = sorted([*row["batch_size"], *further])
-    (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
-    pack(
-        unpacked.folder,
-        bundle,
-        machine=machine,
-        study=config["name"],
-        with_traces=False,
-        allow_dirty=True,
-    )
-    return machine
-
-
-def copy_run(runs: Path, batch_size: int) -> None:
-    """The same measurement, as if of another batch size."""
-    slug = replace(Variant.from_slug(COPIED), batch_size=batch_size).slug
-    shutil.copytree(runs / COPIED, runs / slug)
-    record: dict[str, Any] = json.loads((runs / slug / "record.json").read_text("utf-8"))
-    record["variant"] = slug
-    record["measurement"]["variant"]["batch_size"] = batch_size
-    (runs / slug / "record.json").write_text(json.dumps(record), "utf-8")
-
-
 def timed_engines(folder: Path) -> Path:
     """A folder of programs that stand in for the TeX engines, and note their seconds in `seconds`
     beside them.
@@ -174,9 +120,8 @@ def stages_of(folder: Path, begun: float) -> tuple[Stage, ...]:
     )
 
 
-def build(folder: Path, *, variants: int, cores: int) -> Build:
+def build(folder: Path, *, machine: str, cores: int) -> Build:
     """Import what was recorded, then time everything from there to the PDF."""
-    machine = widen(folder, variants=variants)
     engines = timed_engines(folder / "engines")
     environment = {
         **os.environ,
@@ -185,9 +130,10 @@ def build(folder: Path, *, variants: int, cores: int) -> Build:
         ),
         "PYTHONPATH": str(folder / "src"),
     }
-    _snakemake(f"results/imported/{machine}/calibration.json", folder, environment, cores)
+    command = ["snakemake", "--cores", str(cores), "--config", f"machines=[{machine}]", "--"]
+    _run([*command, f"results/imported/{machine}/calibration.json"], folder, environment)
     begun, used_s = time.time(), _cpu_s()
-    _snakemake(PDF, folder, environment, cores)
+    _run([*command, PDF], folder, environment)
     return Build(
         variants=len(list(folder.glob(f"results/imported/{machine}/runs/*/record.json"))),
         cores=cores,
@@ -198,23 +144,9 @@ def build(folder: Path, *, variants: int, cores: int) -> Build:
     )
 
 
-def _snakemake(target: str, folder: Path, environment: Mapping[str, str], cores: int) -> None:
-    command = [
-        "snakemake",
-        "--cores",
-        str(cores),
-        "--configfile",
-        CONFIG,
-        "--config",
-        "machines=[published]",
-    ]
+def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
     done = subprocess.run(
-        [*command, "--", target],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)
@@ -225,20 +157,21 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def records_to_pdf(*, variants: int = 100, cores: int = 2) -> Build:
+def records_to_pdf(*, cores: int = 2) -> Build:
     """Time it in a copy of the project."""
+    bundles = find_bundles(PROJECT / PUBLISHED)
+    machine = max(bundles, key=lambda name: len(bundles[name].manifest.variants))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "project"
         copied_project(folder)
-        return build(folder, variants=variants, cores=cores)
+        return build(folder, machine=machine, cores=cores)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variants", type=int, default=100)
     parser.add_argument("--cores", type=int, default=2)
     arguments = parser.parse_args()
-    print("\n".join(records_to_pdf(variants=arguments.variants, cores=arguments.cores).lines()))
+    print("\n".join(records_to_pdf(cores=arguments.cores).lines()))
     return 0
 
 
