@@ -15,6 +15,7 @@ from gpu_report.answers.machines import derive_comparison
 from gpu_report.page.page import render_page
 from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.memory import MEMORY
+from gpu_report.writing import cards
 from gpu_report.writing.machine import MachineResults
 from tests.factories import SCALING, make_record, make_tables, with_tables
 from tests.report.synthetic import comparison_of, results_of, results_on
@@ -85,6 +86,21 @@ def test_every_answer_is_there_with_its_evidence() -> None:
         assert finding.question in text
         assert finding.statement in text
         assert all(evidence.value in text for evidence in finding.evidence)
+
+
+def test_what_to_do_is_there_in_order_with_gains_and_their_intervals() -> None:
+    rows = results_on("cpu", "cuda").decisions
+    gains = [cards.DECISIONS[-1].quantity(row) for row in rows]
+    expected = [
+        [row["symptom"], row["metric"], row["action"], gain.plain() if gain.is_measured else ""]
+        for row, gain in zip(rows, gains, strict=True)
+    ]
+
+    section = page_of("cpu", "cuda").partition('<section id="decisions">')[2]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section.partition("</section>")[0])
+
+    assert any(gain.has_interval for gain in gains)
+    assert [*map(unescape, cells)] == [cell for row in expected for cell in row]
 
 
 def test_a_name_is_shown_and_not_taken_for_markup() -> None:
