@@ -137,8 +137,7 @@ def _column(column: Text | Metric, shown: Sequence[Row]) -> dict[str, Any]:
 
 
 def _csv_column(column: Text) -> str:
-    of = column.of or column.header
-    return of if isinstance(of, str) else ""
+    return "" if callable(column.of) else column.of or column.header
 
 
 def _cells(column: Text | Metric, shown: Sequence[Row]) -> list[Any]:

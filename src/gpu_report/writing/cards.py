@@ -64,13 +64,13 @@ LIMIT_CARDS: Final = (
     metric("of_peak", "of measured peak", "share"),
     metric("preparation_cold_s", "to start, s", "number"),
 )
+# Of what to do, which every format of the report has.
 DECISIONS: Final = (
     Text("symptom", width=0.2),
     Text("metric", width=0.15),
     Text("action", width=0.5, longest=300),
     metric("gain", "gain", "ratio"),
 )
-"""Of what to do, which is on no card; every format of the report has these columns."""
 MOST_CATEGORIES: Final = 3
 MOST_STEPS: Final = 3
 """Models of which the first page says what to switch on first."""
