@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections import Counter
 from functools import cache
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from gpu_report.tables.bundle import rows_of
 from gpu_report.traces.memory import MEMORY
 from gpu_report.writing import cards
 from gpu_report.writing.machine import MachineResults
+from tests.browser import browser, needs_chromium
 from tests.factories import SCALING, make_record, make_tables, with_tables
 from tests.report.synthetic import comparison_of, results_of, results_on
 from tests.trace_frames import make_trace_tables
@@ -101,6 +103,26 @@ def test_what_to_do_is_there_in_order_with_gains_and_their_intervals() -> None:
 
     assert any(gain.has_interval for gain in gains)
     assert [*map(unescape, cells)] == [cell for row in expected for cell in row]
+
+
+@needs_chromium
+def test_on_a_phone_neither_a_table_of_the_first_pages_nor_a_figure_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page_of("cpu", "cuda"), "utf-8")
+    cut = """
+        const first = "#summary .scroll, #decisions .scroll, .paper";
+        const shown = [...document.querySelectorAll(first)];
+        return [shown.length, shown.filter((each) => each.scrollWidth > each.clientWidth).length];
+    """
+
+    with browser(tmp_path / "chromium") as tab:
+        tab.become_a_phone()
+        tab.open(file)
+        shown, wider = tab.run(cut)
+
+        assert tab.complaints == []
+    assert shown > 3
+    assert wider == 0
 
 
 def test_a_name_is_shown_and_not_taken_for_markup() -> None:
