@@ -8,6 +8,7 @@ Its numbers are those of the PDF: the texts come from the one formatter, and eac
 value beside it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from gpu_report.page.shared import COLORS, KERNELS, html_table, inline_svg, rend
 from gpu_report.printing.number_format import scaled
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import Tables, grouped, rows_of, shown_profiles, with_variants
+from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing import cards, rows
 from gpu_report.writing.experiment import ExperimentResults
 from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
@@ -140,6 +142,8 @@ def render_page(
         comparison_csv=COMPARISON_CSV,
         compared_answers=_answers(comparison_findings),
         answer_word=answer_word,
+        flags_in=lambda shown: Counter(flag for row in shown for flag in words.flags_of(row)),
+        meanings=MEANINGS,
         svg={
             picture.name: inline_svg(svg.decode(), number)
             for number, (picture, svg) in enumerate(zip(shown, drawn, strict=True))

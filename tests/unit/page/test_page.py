@@ -5,6 +5,7 @@ import json
 import re
 from base64 import b64decode
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -15,11 +16,12 @@ import pytest
 from gpu_report.answers.machines import derive_comparison
 from gpu_report.page.page import render_page
 from gpu_report.tables.bundle import rows_of
+from gpu_report.tables.marks import MEANINGS
 from gpu_report.traces.memory import MEMORY
 from gpu_report.writing import cards
 from gpu_report.writing.machine import MachineResults
 from tests.browser import browser, needs_chromium
-from tests.factories import SCALING, make_record, make_tables, with_tables
+from tests.factories import SCALING, make_record, make_study, make_tables, with_tables
 from tests.report.synthetic import comparison_of, results_of, results_on
 from tests.trace_frames import make_trace_tables
 from tests.unit.figures.drawn import study_of
@@ -103,6 +105,22 @@ def test_what_to_do_is_there_in_order_with_gains_and_their_intervals() -> None:
 
     assert any(gain.has_interval for gain in gains)
     assert [*map(unescape, cells)] == [cell for row in expected for cell in row]
+
+
+def test_an_answer_has_the_flags_of_the_configurations_behind_it_with_their_meaning() -> None:
+    tables = results_on("cpu", "cuda").tables
+    device = tables.experiments["device"]
+    marked = device.assign(marks=["other session", *device["marks"][1:]])
+    flagged = replace(tables, experiments={**tables.experiments, "device": marked})
+
+    text = page(results_of(make_study(devices=("cpu", "cuda")), tables=flagged))
+
+    section = text.partition('<section id="answers-device">')[2].partition("</section>")[0]
+    answers = re.findall(r"<p>((?:(?!</p>).)*)</p>\s*<details>(.*?)</details>", section, re.DOTALL)
+    behind = [device["variant"][0] in evidence for _, evidence in answers]
+    assert MEANINGS["other session"] in unescape(section)
+    assert ["other session" in answer for answer, _ in answers] == behind
+    assert {*behind} == {True, False}
 
 
 @needs_chromium
