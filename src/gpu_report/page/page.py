@@ -54,6 +54,12 @@ _CONFIGURATION: Final = (
         lambda row: words.value_words("parallelism", row["parallelism"]),
         if_differs=True,
     ),
+    Text(
+        "training length",
+        lambda row: labels.length_label(row).replace(" of", "\u00a0of"),  # two lines, not three
+        if_differs=True,
+    ),
+    Text("session", is_number=True, if_differs=True),
 )
 _FLAGS: Final = Text("quality flags", lambda row: ", ".join(words.flags_of(row)), width=0.2)
 _NAME: Final = Text("name", "variant", is_name=True)
@@ -144,6 +150,7 @@ def render_page(
         answer_word=answer_word,
         flags_in=lambda shown: Counter(flag for row in shown for flag in words.flags_of(row)),
         meanings=MEANINGS,
+        has_sessions=len({row["session"] for row in machine.variants}) > 1,
         svg={
             picture.name: inline_svg(svg.decode(), number)
             for number, (picture, svg) in enumerate(zip(shown, drawn, strict=True))

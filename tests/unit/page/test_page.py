@@ -123,6 +123,31 @@ def test_an_answer_has_the_flags_of_the_configurations_behind_it_with_their_mean
     assert {*behind} == {True, False}
 
 
+def test_configurations_that_differ_in_the_length_of_the_training_alone_are_told_apart() -> None:
+    table = data_of(page_of("cpu", "cuda"))["configurations"]
+    headers = [column["header"] for column in table["columns"]]
+
+    told = Counter(json.dumps(row[: headers.index("throughput")]) for row in table["rows"])
+
+    assert len(told) == len(table["rows"])
+
+
+def test_sessions_are_a_column_where_there_are_several() -> None:
+    study = study_of(scaling=SCALING)
+    tables = make_tables(study)
+    several = [1, *[2] * (len(tables.variants) - 1)]
+
+    one, two = (
+        data_of(page(results_of(study, tables=each)))["configurations"]["columns"]
+        for each in (
+            tables,
+            with_tables(tables, variants=tables.variants.assign(session=several)),
+        )
+    )
+
+    assert [sum(column["header"] == "session" for column in each) for each in (one, two)] == [0, 1]
+
+
 @needs_chromium
 def test_on_a_phone_neither_a_table_of_the_first_pages_nor_a_figure_is_cut(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
