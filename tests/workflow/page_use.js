@@ -16,14 +16,14 @@ seen.filtered = cells("#configurations-table").map((row) => row.at(-1)[0]);
 seen.count = document.querySelector("#configurations-table [role=status]").textContent;
 all("#configurations-table", "[type=reset]")[0].click();
 await new Promise((done) => setTimeout(done, 10));
-const throughput = all("#configurations-table", "th button").find((button) => button.textContent === "throughput");
+const power = all("#configurations-table", "th button").find((button) => button.textContent === "power");
 seen.sorted = [0, 1].map(() => {
-  throughput.click();
-  const order = throughput.parentElement.getAttribute("aria-sort");
-  return [order, cells("#configurations-table").map((row) => row.find((cell) => cell[1].startsWith("throughput"))?.[1] ?? "")];
+  power.click();
+  const order = power.parentElement.getAttribute("aria-sort");
+  return [order, cells("#configurations-table").map((row) => row.find((cell) => cell[1].startsWith("power"))?.[1] ?? "")];
 });
 
-const wanted = "unet-128px-cuda-b16-w0-fp32-e5";
+const wanted = "unet-128px-cuda-b16-w0-fp32-e3";
 all("#configurations-table", "tbody tr").find((row) => row.lastChild.textContent === wanted).querySelector("button").click();
 await drawn("#timeline-chart");
 await drawn("#memory-chart");
