@@ -36,8 +36,8 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_variant_alone_is_measured_
 def test_the_configurations_of_one_workload_are_measured_before_those_of_the_next(
     tiny: Project,
 ) -> None:
-    row = {"workload": ["tiny", "other"], "epochs": 2}
-    grid = [{**row, "batch_size": size} for size in (4, 12, 24)]
+    names = ["tiny", "other"]
+    grid = [{"workload": names, "epochs": 2, "batch_size": size} for size in (4, 12, 24)]
 
     def ask(config: dict[str, Any]) -> None:
         config["workloads"]["other"] = config["workloads"]["tiny"]
@@ -52,7 +52,7 @@ def test_the_configurations_of_one_workload_are_measured_before_those_of_the_nex
             json.loads(path.read_text("utf-8"))["provenance"]["measured_at"]
             for path in tiny.folder.glob(f"results/machines/*/runs/{name}-*/record.json")
         ]
-        for name in row["workload"]
+        for name in names
     }
     assert [len(each) for each in times.values()] == [5, 3]  # two were there
     assert max(times["tiny"]) < min(times["other"])
