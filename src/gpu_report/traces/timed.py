@@ -4,8 +4,9 @@ without it, and the gaps between them do not.
 A collective waits for the slowest rank, also for one that the profiler slows. So what of it no
 other work hides is stretched like a gap.
 
-STEPS of the profiled steps -> kernels and copies as they are, all else of the step in the ratio in
-which it was profiled -> STEPS, DEVICES, IDLE and LAUNCHES of steps as long as timed ones
+STEPS of the profiled steps -> kernels and copies as they are, or shortened to the timed step; all
+else of the step in the ratio in which it was profiled -> STEPS, DEVICES, IDLE and LAUNCHES of steps
+as long as timed ones
 """
 
 import math
@@ -81,11 +82,14 @@ def of_timed_steps(
     steps = Gate(tables).rows(STEPS, "device_busy_ms", "wall_ms")
     fixed_ms = sum(_fixed_ms(row) for row in steps)
     rest_ms = sum(row["wall_ms"] for row in steps) - fixed_ms
-    if not (fixed_ms > 0 and rest_ms > _LEAST_REST * fixed_ms):
+    timed_ms = len(steps) * timed.median_ms
+    is_longer = fixed_ms > timed_ms  # as in other processes than those timed, by some per cent
+    if not (fixed_ms > 0 and (is_longer or rest_ms > _LEAST_REST * fixed_ms)):
         return tables
-    factor = max(len(steps) * timed.median_ms - fixed_ms, 0.0) / rest_ms
+    factor = 0.0 if is_longer else (timed_ms - fixed_ms) / rest_ms
+    scale = timed_ms / fixed_ms if is_longer else 1.0
     before = {row["step"]: row for row in tables[STEPS]}
-    rows = {step: _timed_step(row, factor) for step, row in before.items()}
+    rows = {step: _timed_step(row, factor, scale) for step, row in before.items()}
     all_ms = sum(rows[row["step"]]["wall_ms"] for row in steps)
     a_step_ms = fixed_ms / len(steps)
     devices = []
@@ -150,17 +154,21 @@ def _fixed_ms(row: Row) -> float:
     return sum(_known(row[f"{part}_ms"]) for part in _FIXED)
 
 
-def _timed_step(row: Row, factor: float) -> Row:
-    """A row of STEPS whose time without kernels and copies is this much of what was profiled; one
-    without device work as it is.
+def _timed_step(row: Row, factor: float, scale: float) -> Row:
+    """A row of STEPS whose kernels and copies are `scale` of what was profiled, and whose other
+    time is `factor` of it; one without device work as it is.
     """
-    fixed_ms = _fixed_ms(row)
-    if not fixed_ms:
+    profiled_ms = _fixed_ms(row)
+    if not profiled_ms:
         return row
-    wall_ms = fixed_ms + factor * (row["wall_ms"] - fixed_ms)
-    busy_ms = fixed_ms + factor * max(row["device_busy_ms"] - fixed_ms, 0.0)
+    wall_ms = scale * profiled_ms + factor * (row["wall_ms"] - profiled_ms)
+    busy_ms = scale * profiled_ms + factor * max(row["device_busy_ms"] - profiled_ms, 0.0)
     return {
         **row,
+        **{
+            f"{part}_ms": row[f"{part}_ms"] and scale * row[f"{part}_ms"]
+            for part in (*_FIXED, "exposed_copy")
+        },
         **{
             f"{part}_ms": factor * _known(row[f"{part}_ms"])
             for part in (
