@@ -89,9 +89,11 @@ def ladder_figure(shown: Shown) -> Figure:
                 if name in rows:
                     _draw_step(axes, rows[name], position, column)
             if step.cumulative in rows:
-                path.append((rows[step.cumulative]["value"], position + _OFFSETS[1]))
-        values, heights = zip(*path, strict=True) if path else ((), ())
-        axes.plot(values, heights, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
+                path.append((rows[step.cumulative], position + _OFFSETS[1]))
+        for (above, top), (row, height) in pairwise(path):
+            if above["session"] == row["session"]:
+                ends = [above["value"], row["value"]], [top, height]
+                axes.plot(*ends, color=_CUMULATIVE["color"], linewidth=0.8, zorder=1.5)
     axes.set_xlabel("Speedup over the eager baseline")
     headings = ("individual", "cumulative", "all but it", "break-even")[
         : 4 if frame["break_even_steps"].notna().any() else 3
@@ -158,7 +160,7 @@ LADDER: Final = VariantFigure(
     caption=(
         "Speedup of each optimization of {models} over the eager baseline: individual, cumulative "
         "with those above that it does not make redundant, and of the whole ladder without it. "
-        "Bars show 95 % intervals. The last column has the break-even steps of cumulative "
+        "Bars show 95 % intervals; lines join cumulative points of one session. The last column has the break-even steps of cumulative "
         "configurations with torch.compile or CUDA graphs: the steps that save the cold-cache "
         "compile time against the eager baseline."
     ),
@@ -326,7 +328,12 @@ def waterfall_figure(shown: Shown) -> Figure:
         Entry(
             heading=row["heading"],
             label=row["label"],
-            text=_text(row, parts[row["variant"]], parts[above["variant"]] if is_below else {}),
+            text=_text(
+                row,
+                parts[row["variant"]],
+                parts[above["variant"]] if is_below else {},
+                is_one_session=is_below and above["session"] == row["session"],
+            ),
             missing=row["status"] != "ok",
         )
         for above, row in pairwise([{"heading": None}, *rows])
@@ -361,9 +368,11 @@ def _times_ms(shown: Shown, variant: str) -> dict[str, float]:
     return {name: float(summed[name]) for name in WATERFALL_COLORS if name in summed}
 
 
-def _text(row: Row, times: Mapping[str, float], above: Mapping[str, float]) -> str:
+def _text(
+    row: Row, times: Mapping[str, float], above: Mapping[str, float], *, is_one_session: bool
+) -> str:
     """The time that is drawn, or why there is none, and the part that changed most from the row
-    above, where a trace shows the parts.
+    above, where a trace shows the parts and both are of one session.
     """
     if row["status"] != "ok":
         return labels.status_text(row)
@@ -371,6 +380,8 @@ def _text(row: Row, times: Mapping[str, float], above: Mapping[str, float]) -> s
     changes = {name: times.get(name, 0.0) - above.get(name, 0.0) for name in {**above, **times}}
     if not (times and above):
         return total_ms if times else f"{total_ms}; no trace"
+    if not is_one_session:
+        return f"{total_ms}; other session"
     is_slower = sum(changes.values()) > 0
     name = (max if is_slower else min)(changes, key=changes.__getitem__)
     return f"{total_ms}; {'more' if is_slower else 'less'} {name}"
@@ -381,7 +392,8 @@ WATERFALL: Final = VariantFigure(
     title="Where the time of a step goes along the ladder",
     caption=(
         "Time of a step along the optimization ladder of {models}: each row adds options to the "
-        "row above, may replace earlier ones, and names the category that changed most. "
+        "row above, may replace earlier ones, and names the category that changed most, if both "
+        "are of one session: between sessions, times change for other reasons too. "
         "Colors are the categories of the GPU's work; white is idle time."
     ),
     rows=path_rows,

@@ -33,6 +33,14 @@ def test_a_bar_is_as_long_as_a_step_and_names_the_part_that_changed_most() -> No
     assert "less convolution" in texts_of(figure)
 
 
+def test_no_change_is_named_between_two_sessions() -> None:
+    figure = drawn(NAME, "optimization", variants=lambda table: table.assign(session=table.index))
+
+    texts = texts_of(figure)
+    assert "; other session" in texts
+    assert not any(change in texts for change in ("; less ", "; more "))
+
+
 def test_a_bar_whose_trace_shows_no_categories_is_hatched_and_says_so() -> None:
     (first, *_) = specs_of("optimization")[NAME].variants
 
