@@ -173,9 +173,9 @@ LINKS: Final = MachineFigure(
 
 _LEGEND_COLUMNS: Final = 4
 _POINT: Final[dict[str, Any]] = {
-    "markersize": 5,
-    "markeredgecolor": palette.INK,
-    "markeredgewidth": 0.4,
+    "markersize": 6,
+    "markeredgecolor": "white",  # so that overlapping points of one color remain apart
+    "markeredgewidth": 0.5,
 }
 _NEARLY_THE_SAME: Final = 0.05
 """A roof that a later one covers is drawn broader, so that both are seen."""
@@ -189,7 +189,7 @@ def roofline_figure(tables: Tables) -> Figure:
     devices = list(dict.fromkeys(efficiency["device"]))
     handles = roofline_handles(tables, efficiency)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=min(2.1 * len(devices), 7.5) + 0.2 * legend_rows)
+    figure = style.new_figure(height_in=min(2.6 * len(devices), 7.5) + 0.2 * legend_rows)
     grid = figure.subplots(len(devices), 1, squeeze=False, sharex=True)
     span = _intensity_span(efficiency, peaks[peaks["device"].isin(devices)])
     for axes, device in zip(grid.flat, devices, strict=True):
@@ -327,7 +327,7 @@ def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | 
             [],
             [],
             linestyle="none",
-            color="white",
+            color=palette.QUIET,
             label=shorten(labels.printable(titles.get(workload, workload)), 28),
             marker=marker,
             **_POINT,

@@ -41,6 +41,8 @@ _CUMULATIVE: Final[dict[str, Any]] = {"color": palette.BLUE, "marker": "s"}
 _LEFT_OUT: Final[dict[str, Any]] = {"color": palette.GREEN, "marker": "^"}
 _OFFSETS: Final = (-0.22, 0, 0.22)
 """How far, in lines, the points of a step are below its row's middle."""
+_LOG_LADDER_SPAN: Final = 3
+"""Steps multiply, so that an axis is logarithmic as soon as it has two ticks."""
 _COLUMNS_PT: Final = (8, 56, 104, 152)
 _OPTIMIZATION: Final[dict[str, Any]] = {
     "markeredgecolor": palette.INK,
@@ -78,7 +80,7 @@ def ladder_figure(shown: Shown) -> Figure:
     figure, axes = new_rows(entries, legend_rows=1)
     positions = iter(place_rows(axes, entries))
     drawn = numbers.dropna()
-    style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]])
+    style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]], span=_LOG_LADDER_SPAN)
     axes.axvline(1, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     for heading, group in frame.groupby("heading", sort=False):
         rows = dict(zip(group["optimization"], (row for _, row in group.iterrows()), strict=True))

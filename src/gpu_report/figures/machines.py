@@ -23,7 +23,7 @@ from gpu_report.words import shorten
 _CAPTION: Final = (
     "Throughput of {machine} over that of {reference}, on the same configurations: {machine} is "
     "faster right of the dashed line. Points are ratios of means over processes and bars show "
-    "95 % intervals; hollow points have a quality flag with which a time supports no conclusion."
+    "95 % intervals."
 )
 
 

@@ -49,7 +49,7 @@ def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
     hollow = Line2D(
         [],
         [],
-        label=f"hollow: {', '.join(doubts)}",
+        label=f"hollow, weaker or no conclusion: {', '.join(doubts)}",
         color=palette.QUIET,
         markerfacecolor="white",
         marker="o",

@@ -49,6 +49,7 @@ figure about it.
 """
 _NUMBERS: Final = ("batch_size", "accumulation", "workers", "epochs", "steps_per_epoch", "seed")
 """Axes along which a line means something."""
+_LEAST_HEIGHT_IN: Final = 2.0  # lower axes are shorter than their label
 _VERDICTS: Final = {
     "accelerator always": "faster at every size",
     "cpu always": "slower at every size",
@@ -140,7 +141,7 @@ def curves_figure(shown: Shown) -> Figure:
     axis, devices = shown.subject.axis, list(dict.fromkeys(shown.rows["device"]))
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2) if panels in (1, 2, 4) else 3 if panels <= 9 else 4
-    height_in = 1.3 * math.ceil(panels / columns) + 0.35
+    height_in = max(1.3 * math.ceil(panels / columns) + 0.35, _LEAST_HEIGHT_IN)
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [*panel["low"].dropna(), *panel["high"].dropna()])
@@ -213,9 +214,7 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     style.note(axes, text, (0.02, 0.97), color=palette.INK, ha="left", va="top", bbox=style.BLANK)
 
 
-_HOW_TO_READ: Final = (
-    "Points are means and bars show 95 % intervals; hollow points support no conclusion."
-)
+_HOW_TO_READ: Final = "Points are means and bars show 95 % intervals."
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",

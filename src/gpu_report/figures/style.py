@@ -180,17 +180,28 @@ def tick_text(value: float, _position: int | None = None) -> str:
     return f"{value:{grouping}.10g}".replace("-", "\N{MINUS SIGN}")
 
 
+LOG_SCALE_SPAN: Final = 20
+"""Largest over smallest value beyond which a linear axis would press the small ones into
+one line.
+"""
+
+
 def set_scale(
-    axes: Axes, which: Literal["x", "y"], values: list[float], *, from_zero: bool = True
+    axes: Axes,
+    which: Literal["x", "y"],
+    values: list[float],
+    *,
+    from_zero: bool = True,
+    span: float = LOG_SCALE_SPAN,
 ) -> None:
-    """Scale an axis for these values: logarithmic where they span more than a factor 20, else
+    """Scale an axis for these values: logarithmic where they span more than this factor, else
     linear.
 
     `from_zero` lets a linear axis start at zero, for quantities whose zero means something.
     """
     axis = axes.xaxis if which == "x" else axes.yaxis
     positive = [value for value in values if value > 0]
-    if len(positive) == len(values) and values and max(values) / min(values) > LOG_SCALE_SPAN:
+    if len(positive) == len(values) and values and max(values) / min(values) > span:
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         few_decades = max(values) / min(values) < 200
         axis.set_major_locator(
@@ -209,11 +220,6 @@ def set_scale(
             )
     axis.set_major_formatter(FuncFormatter(tick_text))
 
-
-LOG_SCALE_SPAN: Final = 20
-"""Largest over smallest value beyond which a linear axis would press the small ones into
-one line.
-"""
 
 FileFormat = Literal["pdf", "svg", "png"]
 
