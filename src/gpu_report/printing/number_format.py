@@ -4,7 +4,8 @@ terminal.
 number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or tex()
 
 With an interval, a number has as many digits as leave two in the greater distance from the number
-to an end of it, and never more than four; without one it has three. The interval is written out,
+to an end of it, and never more than four; without one it has three. An end that this would round
+to 0 has one digit. The interval is written out,
 `12.3 (11.9 to 12.8)`, or in narrow columns as `12.3 ± 0.5`, unless it is wide and much longer on
 one side. It is never put in parentheses in units of the last digit, which is how the Guide to the
 Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard uncertainty: ours
@@ -30,6 +31,7 @@ misleads.
 """
 _MOST_DIGITS: Final = 4
 _DIGITS_WITHOUT_INTERVAL: Final = 3
+_MOST_DECIMALS_ADDED: Final = 6
 _LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
 """Below it a power of ten is no normal float: to divide by it would lose digits, or be by 0."""
 SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
@@ -147,7 +149,8 @@ def quantity(
     if math.isfinite(low) and math.isfinite(high) and low < high:
         exponent = _exponent(value, low, high)
         numbers = [number / 10.0**exponent for number in (value, low, high)]
-        texts = [_written(number, _decimals(*numbers), exponent) for number in numbers]
+        decimals = _decimals(*numbers)
+        texts = [_written(number, _showing(number, decimals), exponent) for number in numbers]
         bounded = Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
         if bounded.has_interval:
             return bounded
@@ -306,6 +309,16 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
     )
     most = _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS)
     return min(uncertain, most)
+
+
+def _showing(number: float, decimals: int) -> int:
+    """These digits after the point, or those of its first where rounding would make it 0: the end
+    of an interval that excludes 0, or a time. What floats leave of 0 stays 0.
+    """
+    if not number or round(number, decimals):
+        return decimals
+    needed = -_magnitude(number, 1)
+    return needed if needed <= decimals + _MOST_DECIMALS_ADDED else decimals
 
 
 def _magnitude(value: float, digits: int) -> int:

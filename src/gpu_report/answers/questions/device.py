@@ -188,7 +188,13 @@ def _crossover(scope: Scope, crossing: Row) -> Answer:
     unclear = ""
     if verdict == "too close to call" and faster_from:
         verdict, where = "yes", f"from batch size {count(faster_from[-1]).plain()} on"
-        unclear = f"; below that it is too close to call, because {reason}"
+        for row, gain in compared[len(faster_from) :][:1]:
+            unclear = f"; at batch size {count(row['batch_size']).plain()} "
+            unclear += (
+                "it was slower"
+                if gain.against(1.0) == "below"
+                else f"it is too close to call, because {gain.why_unclear(1.0, '1')}"
+            )
     statement = {
         "yes": f"{device} trained {subject} faster than the CPU {where}{unclear}.",
         "no": f"{device} trained {subject} more slowly than the CPU {everywhere}.",

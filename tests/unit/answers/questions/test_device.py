@@ -170,7 +170,7 @@ def test_where_small_batches_are_unclear_the_gpu_is_faster_from_the_smallest_cle
 
     found = Case(finding=CROSSOVER_FINDING, verdict="yes", edits=[unclear, clear]).derive()
 
-    assert "faster than the CPU from batch size 16 on; below that it is too close" in (
+    assert "faster than the CPU from batch size 16 on; at batch size 1 it is too close" in (
         found.statement
     )
     assert not found.recommendation
