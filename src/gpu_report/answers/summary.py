@@ -162,7 +162,7 @@ SYMPTOMS: Final = (
     ),
     Symptom(
         words="The GPU is idle between kernels",
-        metric="kernel-active time",
+        metric="GPU busy",
         needs_gpu=True,
         questions=((TRACE, "launch_bound"),),
     ),

@@ -238,8 +238,7 @@ def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 def steps_figure(shown: Shown) -> Figure:
     """Draw what each variant's steps went into; one without all its parts is a gap.
 
-    Right of the bar of a GPU are its kernel-active time, and how long it waited for launches where
-    known.
+    Right of the bar of a GPU is how long it was busy, and waited for launches where known.
     """
     steps = shown.tables.step_shares
     steps = steps[steps["variant"].isin(shown.rows["variant"])]
@@ -258,7 +257,7 @@ def steps_figure(shown: Shown) -> Figure:
         reliable[reliable["share"] > 0],
         colors=PART_COLORS,
         texts=texts,
-        text_heading="kernel-active, launch-bound (%)" if any(texts.values()) else "",
+        text_heading="GPU busy, launch-bound (%)" if any(texts.values()) else "",
         axis_label=_OF_STEP,
     )
 
@@ -271,8 +270,8 @@ STEPS: Final = VariantFigure(
         "order that goes on in it; numbers in the bars are per cent."
     ),
     caption_on_gpus=(
-        "Right of a GPU's bar are its kernel-active time as a share, and that in which it waited "
-        "for the next launch."
+        "Right of a GPU's bar are the share in which it was busy with kernels, copies or memsets, "
+        "and that in which it waited for the next launch."
     ),
     rows=profiled_rows,
     draw=steps_figure,

@@ -75,7 +75,7 @@ STEP_SHARES: Final = Table(
         number(
             "device_busy_share",
             "1",
-            "Kernel-active time (trace): device_busy_ms likewise; missing on the CPU.",
+            "GPU busy: device_busy_ms likewise; missing on the CPU.",
         ),
         number("device_idle_share", "1", "1 - device_busy_share; missing on the CPU."),
         number("exposed_copy_share", "1", "exposed_copy_ms likewise; missing on the CPU."),

@@ -213,10 +213,10 @@ def _step_time(analysed: AnalysedTrace) -> Text:
     wall_ms = sum(wall_of[step] for step in {row["step"] for row in rows})
     for device, time_ms in busy_ms.items():
         name, part = device if len(busy_ms) > 1 else analysed.device, time_ms / wall_ms
-        text += f"; {name} kernel-active {share(part).plain()}, idle {share(1 - part).plain()}"
+        text += f"; {name} busy {share(part).plain()}, idle {share(1 - part).plain()}"
     if not rows and analysed.device:
         text += (
-            f"; {analysed.device} kernel-active: "
+            f"; {analysed.device} busy: "
             f"{_why_not_shown(analysed, DEVICES, 'busy_ms') or 'not recorded'}"
         )
     return Text(text)

@@ -48,7 +48,7 @@ _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
         "speedup",
         "memory",
         "quality",
-        "preparation",
+        "preparation_cold",
         "break_even",
     ),
     "parallelism": ("step_time", "throughput", "speedup", "memory", "quality"),

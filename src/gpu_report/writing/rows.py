@@ -580,6 +580,19 @@ def sentinels(machine: MachineResults) -> list[Row]:
     ]
 
 
+def without_sentinels(machine: MachineResults) -> str:
+    """Which sessions have none, of how many configurations, as a sentence; empty where all do."""
+    watched = set(machine.tables.sentinels["session"])
+    rows = [row for row in machine.measured if row["session"] not in watched]
+    sessions = listed(sorted({str(row["session"]) for row in rows}))
+    configurations = counted(len(rows), "configuration")
+    return (
+        f"Sessions without sentinels, whose drift is not known: {sessions} ({configurations})."
+        if rows
+        else ""
+    )
+
+
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
     """The kernels of the first shown variants, without what their traces do not say reliably."""
     unreliable = {

@@ -49,7 +49,7 @@ def test_a_summary_shows_where_the_time_went(
 
     shown = capsys.readouterr().out
     assert "2 steps, cuda" in shown
-    assert "step time 1.00 ms, 1.00 ms to 1.00 ms; cuda kernel-active 60.0 %, idle 40.0 %" in shown
+    assert "step time 1.00 ms, 1.00 ms to 1.00 ms; cuda busy 60.0 %, idle 40.0 %" in shown
     assert "kernels 600 µs 60.0 %" in " ".join(shown.split())
     assert "ns::gemm<float>" in shown
     assert "void" not in shown
@@ -116,7 +116,7 @@ def test_a_number_that_fails_the_gate_is_not_printed_as_one(
         index for index, line in enumerate(lines) if line.startswith("Operations by time on cuda")
     )
     assert lines[title + 1].startswith("not reliable: graphs launched 100.0% of the device time")
-    assert any("cuda kernel-active 60.0 %" in line for line in lines)
+    assert any("cuda busy 60.0 %" in line for line in lines)
 
 
 def test_the_device_is_not_reported_as_idle_where_its_events_are_missing(

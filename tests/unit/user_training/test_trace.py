@@ -91,7 +91,7 @@ def test_the_command_writes_a_page_and_replaces_its_own(file: Path, tmp_path: Pa
     assert main(["trace", str(file), "--html", str(page)]) == 0
 
     text = page.read_text("utf-8")
-    assert "kernel-active 60.0 %" in text
+    assert "busy 60.0 %" in text
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert len(text) < 2_000_000
     assert all(part in text for part in ("aten::mm", "encode", "gemm"))
