@@ -175,6 +175,11 @@ class ExperimentResults:
         trained = capitalized(listed(self.trained)) if self.rows else "Results"
         caption = f"{trained} by {self.axis}.{self.fixed}"
         notes = []
+        if "step_time" in keys and self.experiment.axis == "workers":
+            notes.append(
+                "The step time is a median: the few steps that wait long for data lower the "
+                "throughput alone."
+            )
         if "quality" in keys and len(qualities) > 1:
             titles = {
                 name: [title_cell(row) for row in self.measured if row["quality_name"] == name]
@@ -202,7 +207,6 @@ class ExperimentResults:
             sorted(self.rows, key=lambda row: groups.index(row["group"])),
             name=f"{self.machine.id}/{self.name}",
             caption=caption,
-            title=f"{self.title} on {self.machine.id}",
             columns=[*self._texts(), *shown],
             group="group",
             heading=self._heading,
