@@ -42,7 +42,7 @@ from gpu_report.answers.questions.axes import MEMORY_TOLERANCE, for_speed
 from gpu_report.answers.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of, saves_memory
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, memory, quantity
-from gpu_report.study.options import left_out, option_names
+from gpu_report.study.options import NO_OPTIONS, left_out, option_names
 from gpu_report.tables.bundle import best_of_each, fastest_of, grouped, rows_of, with_variants
 from gpu_report.tables.marks import marks_in
 from gpu_report.words import device_in_words, listed, optimization_in_words, part_words
@@ -373,7 +373,8 @@ def _error_in_words(row: Row) -> str:
 )
 def devices(scope: Scope) -> Iterator[Answer]:
     """It is if the ratio of the throughputs is above 1, intervals included, at each number of
-    points that both trained.
+    points that both trained, and at which the CPU's loops beside the baseline were measured if they
+    were at any.
     """
     for rows, title, key in _by_workload(scope):
         pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])
@@ -387,8 +388,10 @@ def _fastest_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """At each number of points that both have, the fastest of the CPU and that of the
     accelerators.
     """
+    on_cpu = [row for row in rows if row["device"] == CPU]
+    tuned = {row["batch_size"] for row in on_cpu if row["options"] != NO_OPTIONS}
     sides = (
-        [row for row in rows if row["device"] == CPU],
+        [row for row in on_cpu if row["batch_size"] in tuned or not tuned],
         [row for row in rows if row["device"] != CPU],
     )
     cpu, others = (

@@ -86,6 +86,21 @@ def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side()
     assert not [one for one in without.evidence if one.value == "not finite"]
 
 
+def test_the_devices_are_not_compared_where_only_the_baseline_of_the_cpus_loops_was_measured() -> (
+    None
+):
+    everywhere = LoopCase(finding="sizes_devices", verdict="yes").derive()
+    smallest = {"device": "cpu", "batch_size": 800}
+    without = LoopCase(
+        finding="sizes_devices",
+        verdict="yes",
+        edits=[Edit(table="sizes", where=smallest, cells={"options": "none"})],
+    ).derive()
+
+    assert "over 800 points" in everywhere.statement
+    assert "over 800 points" not in without.statement
+
+
 def test_loops_of_which_none_was_measured_are_asked_the_same_questions() -> None:
     study, _ = base_of_loops()
     tables = make_tables(study, make_records(study, status="skipped", reason="no CUDA compiler"))
