@@ -38,7 +38,7 @@ from gpu_report.study.options import (
 )
 from gpu_report.study.strategies import SINGLE, STRATEGIES, devices_and_strategy
 from gpu_report.study.variant import AXIS_FIELDS
-from gpu_report.tables.marks import OF_COMPARISONS, marks_in
+from gpu_report.tables.marks import marks_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -365,7 +365,8 @@ def flags_but_projected(row: Row) -> list[str]:
 
 def flags_of_itself(row: Row) -> list[str]:
     """The same for a table that compares no two measurements."""
-    return [flag for flag in flags_but_projected(row) if flag not in OF_COMPARISONS]
+    about_two = ("other software", "other threads", "other session")
+    return [flag for flag in flags_but_projected(row) if flag not in about_two]
 
 
 def flags_but_software(row: Row) -> list[str]:

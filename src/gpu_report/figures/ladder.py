@@ -1,9 +1,8 @@
-"""What optimizations bring: each step of a ladder, individually, cumulatively and left out;
-throughput against memory; and where the time of a training step goes along a ladder, in
-milliseconds, split into categories of the GPU's work and the time in which it had none.
+"""What optimizations bring: each step of a ladder, individually, cumulatively and left out, and
+where the time of a training step goes along a ladder, in milliseconds, split into categories of the
+GPU's work and the time in which it had none.
 
 experiment table -> groups (what the variants share) -> a line per step: a point each
-experiment table -> panels (what the variants share) -> points (optimization)
 experiments' ladders + step_categories -> rows (eager, then each step with those above) -> segments
 """
 
@@ -19,7 +18,6 @@ from matplotlib.lines import Line2D
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
-    MOST_IN_TABLE,
     Shown,
     VariantFigure,
     extremes_of,
@@ -31,7 +29,7 @@ from gpu_report.figures.stacked_bars import (
     LEGEND_COLUMNS,
     add_color_legend,
 )
-from gpu_report.glossary import MEMORY, SPEEDUP, THROUGHPUT, Row
+from gpu_report.glossary import SPEEDUP, Row
 from gpu_report.printing.number_format import count, quantity
 from gpu_report.tables.bundle import eager_and_fastest, rows_of
 from gpu_report.tables.traces import IDLE_TIME, LAYOUT_CONVERSION
@@ -41,15 +39,8 @@ _CUMULATIVE: Final[dict[str, Any]] = {"color": palette.BLUE, "marker": "s"}
 _LEFT_OUT: Final[dict[str, Any]] = {"color": palette.GREEN, "marker": "^"}
 _OFFSETS: Final = (-0.22, 0, 0.22)
 """How far, in lines, the points of a step are below its row's middle."""
-_LOG_LADDER_SPAN: Final = 3
-"""Steps multiply, so that an axis is logarithmic as soon as it has two ticks."""
+_LOG_LADDER_SPAN: Final = 3  # steps multiply: an axis is logarithmic as soon as it has two ticks
 _COLUMNS_PT: Final = (8, 56, 104, 152)
-_OPTIMIZATION: Final[dict[str, Any]] = {
-    "markeredgecolor": palette.INK,
-    "markeredgewidth": 0.5,
-    "markersize": 6,
-    "linestyle": "none",
-}
 
 
 def is_ladder(group: pd.DataFrame) -> bool:
@@ -171,87 +162,6 @@ LADDER: Final = VariantFigure(
     draw=ladder_figure,
     groups_on_page=3,
     sentences=(extremes_of(SPEEDUP),),
-)
-
-
-def _no_ladders(shown: Shown) -> pd.DataFrame:
-    rows = shown.rows.groupby("group").filter(
-        lambda group: len(group) > MOST_IN_TABLE and not is_ladder(group)
-    )
-    return (
-        rows
-        if rows[MEMORY.column].notna().any() and rows[THROUGHPUT.column].notna().any()
-        else rows.iloc[:0]
-    )
-
-
-def trade_off_figure(shown: Shown) -> Figure:
-    """Draw every variant by its peak memory and throughput."""
-    panels = [panel for _, panel in shown.rows.groupby("heading", sort=False)]
-    rows = max(len(panel) for panel in panels)
-    figure = style.new_figure(height_in=len(panels) * max(2.0, 0.17 * rows + 0.6))
-    grid = figure.subplots(len(panels), 1, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=True):
-        style.set_panel_title(axes, panel["heading"].iloc[0], columns=1)
-        memory, speed = (
-            MEMORY.intervals(panel)[["value", "low", "high"]] / 1024,
-            THROUGHPUT.intervals(panel),
-        )
-        style.set_scale(axes, "x", [*memory["low"].dropna(), *memory["high"].dropna()])
-        style.set_scale(axes, "y", [*speed["low"].dropna(), *speed["high"].dropna()])
-        handles = []
-        for position, (_, row) in enumerate(panel.iterrows()):
-            x, y = memory.iloc[position], speed.iloc[position]
-            optimization = row["label" if row["is_baseline"] else "optimization"]
-            if row["is_baseline"]:
-                for draw_line, value in ((axes.axvline, x["value"]), (axes.axhline, y["value"])):
-                    if pd.notna(value):
-                        draw_line(
-                            value, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1
-                        )
-            if pd.isna(x["value"]) or pd.isna(y["value"]):
-                handles.append(
-                    Line2D(
-                        [],
-                        [],
-                        label=f"{optimization}: {labels.status_text(row)}",
-                        color=palette.QUIET,
-                        marker="x",
-                        linestyle="none",
-                    )
-                )
-                continue
-            look: dict[str, Any] = {
-                "color": palette.PALETTE[position % len(palette.PALETTE)],
-                "marker": style.MARKERS[position % len(style.MARKERS)],
-                **({"markerfacecolor": "white"} if labels.doubts([row["marks"]]) else {}),
-                **_OPTIMIZATION,
-            }
-            spreads: dict[str, Any] = {
-                f"{name}err": [[of["value"] - of["low"]], [of["high"] - of["value"]]]
-                for name, of in (("x", x), ("y", y))
-            }
-            axes.errorbar(x["value"], y["value"], elinewidth=0.8, **spreads, **look)
-            handles.append(Line2D([], [], label=optimization, **look))
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
-        axes.set_ylabel(THROUGHPUT.axis_label)
-    grid.flat[-1].set_xlabel(MEMORY.axis_label.replace("MiB", "GiB"))
-    return figure
-
-
-TRADE_OFF: Final = VariantFigure(
-    name="trade_off",
-    title="Throughput against memory",
-    caption=(
-        "Throughput of {models} against peak memory, by configuration, with 95 % intervals; the "
-        "dashed lines cross at the {baseline}: left of it less memory is used, below it the "
-        "training is slower."
-    ),
-    along=("optimization",),
-    rows=_no_ladders,
-    draw=trade_off_figure,
-    groups_on_page=3,
-    sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )
 
 

@@ -11,7 +11,7 @@ from gpu_report.figures import labels
 from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
 from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
 from gpu_report.figures.devices import LINKS, ROOFLINE, TRANSFER
-from gpu_report.figures.ladder import LADDER, TRADE_OFF, WATERFALL
+from gpu_report.figures.ladder import LADDER, WATERFALL
 from gpu_report.figures.own_loops import PARTS, PASSES
 from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.speed import (
@@ -26,7 +26,7 @@ from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
-    *(SPEEDUP_ROWS, CROSSOVER, LADDER, TRADE_OFF, FRONTIER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
+    *(SPEEDUP_ROWS, CROSSOVER, LADDER, FRONTIER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE),
     *(STEPS, TIMELINE, IDLE),
     *(PARTS, PASSES),

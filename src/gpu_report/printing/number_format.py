@@ -315,10 +315,9 @@ def _showing(number: float, decimals: int) -> int:
     """These digits after the point, or those of its first where rounding would make it 0: the end
     of an interval that excludes 0, or a time. What floats leave of 0 stays 0.
     """
-    if not number or round(number, decimals):
-        return decimals
     needed = -_magnitude(number, 1)
-    return needed if needed <= decimals + _MOST_DECIMALS_ADDED else decimals
+    hides = not round(number, decimals) and needed <= decimals + _MOST_DECIMALS_ADDED
+    return max(needed, decimals) if hides else decimals
 
 
 def _magnitude(value: float, digits: int) -> int:

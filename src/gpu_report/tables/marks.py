@@ -106,9 +106,6 @@ MEANINGS: Final[Mapping[str, str]] = {
 }
 """Every mark with what it says, in the order they are given."""
 
-OF_COMPARISONS: Final = ("other software", "other threads", "other session")
-"""Marks of a measurement beside what it is compared with, not of its own."""
-
 
 FLAG_SIZE: Final = 2.0
 """Factor by which a flag of WIDENS_TIMES widens the interval of a time to either side.

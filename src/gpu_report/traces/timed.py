@@ -83,11 +83,10 @@ def of_timed_steps(
     fixed_ms = sum(_fixed_ms(row) for row in steps)
     rest_ms = sum(row["wall_ms"] for row in steps) - fixed_ms
     timed_ms = len(steps) * timed.median_ms
-    is_longer = fixed_ms > timed_ms  # as in other processes than those timed, by some per cent
-    if not (fixed_ms > 0 and (is_longer or rest_ms > _LEAST_REST * fixed_ms)):
+    if not (fixed_ms > 0 and (fixed_ms > timed_ms or rest_ms > _LEAST_REST * fixed_ms)):
         return tables
-    factor = 0.0 if is_longer else (timed_ms - fixed_ms) / rest_ms
-    scale = timed_ms / fixed_ms if is_longer else 1.0
+    scale = min(timed_ms / fixed_ms, 1.0)  # processes differ by some per cent
+    factor = 0.0 if scale < 1 else (timed_ms - fixed_ms) / rest_ms
     before = {row["step"]: row for row in tables[STEPS]}
     rows = {step: _timed_step(row, factor, scale) for step, row in before.items()}
     all_ms = sum(rows[row["step"]]["wall_ms"] for row in steps)

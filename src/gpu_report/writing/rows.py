@@ -585,12 +585,8 @@ def without_sentinels(machine: MachineResults) -> str:
     watched = set(machine.tables.sentinels["session"])
     rows = [row for row in machine.measured if row["session"] not in watched]
     sessions = listed(sorted({str(row["session"]) for row in rows}))
-    configurations = counted(len(rows), "configuration")
-    return (
-        f"Sessions without sentinels, whose drift is not known: {sessions} ({configurations})."
-        if rows
-        else ""
-    )
+    of = counted(len(rows), "configuration")
+    return f"Sessions without sentinels, of unknown drift: {sessions} ({of})." if rows else ""
 
 
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:

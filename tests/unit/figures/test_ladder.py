@@ -4,7 +4,6 @@ from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
     drawn_after_failures,
-    specs_by_name,
     study_of,
     texts_of,
 )
@@ -39,17 +38,3 @@ def test_a_ladder_through_precisions_is_drawn_under_its_model_with_each_step_lef
         )
     ]
     assert "the whole ladder without it" in texts_of(draw_named("through_ladder", tables, study))
-
-
-def test_throughput_against_memory_names_the_baseline_as_its_caption_does() -> None:
-    options = ["none", "fused", "resident", "graphs"]
-    row = {"workload": "lstm", "device": "fastest", "batch_size": 64, "epochs": 5}
-    grid = [{**row, "optimization": options}]
-    asked = {"question": "?", "axis": "optimization", "baseline": "none", "grid": grid}
-    study = study_of("device", several=asked)
-    tables = make_tables(study, make_records(study, processes=4))
-
-    spec = specs_by_name(tables, study)["several_trade_off"]
-
-    assert "cross at the eager baseline" in spec.caption
-    assert "eager baseline" in texts_of(spec.draw()).split("\n")

@@ -189,8 +189,7 @@ def _crossover(scope: Scope, crossing: Row) -> Answer:
     if verdict == "too close to call" and faster_from:
         verdict, where = "yes", f"from batch size {count(faster_from[-1]).plain()} on"
         for row, gain in compared[len(faster_from) :][:1]:
-            unclear = f"; at batch size {count(row['batch_size']).plain()} "
-            unclear += (
+            unclear = f"; at batch size {count(row['batch_size']).plain()} " + (
                 "it was slower"
                 if gain.against(1.0) == "below"
                 else f"it is too close to call, because {gain.why_unclear(1.0, '1')}"
