@@ -584,9 +584,11 @@ def without_sentinels(machine: MachineResults) -> str:
     """Which sessions have none, of how many configurations, as a sentence; empty where all do."""
     watched = set(machine.tables.sentinels["session"])
     rows = [row for row in machine.measured if row["session"] not in watched]
+    if not rows:
+        return ""
     sessions = listed(sorted({str(row["session"]) for row in rows}))
     of = counted(len(rows), "configuration")
-    return f"Sessions without sentinels, of unknown drift: {sessions} ({of})." if rows else ""
+    return f"Sessions without sentinels, of unknown drift: {sessions} ({of})."
 
 
 def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 from gpu_report.figures import labels
 from gpu_report.figures.style import figure_bytes
 from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
     drawn_after_failures,
+    study_and_tables,
     study_of,
     texts_of,
 )
@@ -38,3 +41,21 @@ def test_a_ladder_through_precisions_is_drawn_under_its_model_with_each_step_lef
         )
     ]
     assert "the whole ladder without it" in texts_of(draw_named("through_ladder", tables, study))
+
+
+def test_a_line_joins_cumulative_points_of_one_session_alone() -> None:
+    study, tables = study_and_tables("optimization")
+    together = tables.experiments["optimization"].assign(session=1)
+    apart = together.assign(session=together.index)
+
+    lines = [
+        sum(line.get_linewidth() == 0.8 and line.get_linestyle() == "-" for line in axes.lines)
+        for frame in (together, apart)
+        for axes in draw_named(
+            "optimization_ladder",
+            replace(tables, experiments={**tables.experiments, "optimization": frame}),
+            study,
+        ).axes
+    ]
+
+    assert lines[0] > lines[1] == 0

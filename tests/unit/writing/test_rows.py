@@ -154,3 +154,13 @@ def test_a_model_whose_recurrent_kernels_are_fp16_in_bf16_is_named(
     assert len(notes_on_precision(known, [row, row])) == says_it
     assert notes_on_precision(known, [{**row, "precision": "fp32"}]) == []
     assert notes_on_precision(results_on("cpu").tables, [row]) == []
+
+
+def test_sessions_without_sentinels_are_named_with_their_configurations() -> None:
+    machine = results_on("cpu", "cuda")
+    table = machine.tables.sentinels
+    in_all = changed("cpu", "cuda", sentinels=table.reindex([0]).assign(session=1))
+    of = f"1 ({len(machine.measured)} configurations)"
+
+    assert rows.without_sentinels(in_all) == ""
+    assert of in rows.without_sentinels(changed("cpu", "cuda", sentinels=table.iloc[:0]))
