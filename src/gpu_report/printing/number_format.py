@@ -5,7 +5,7 @@ number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or te
 
 With an interval, a number has as many digits as leave two in the greater distance from the number
 to an end of it, and never more than four; without one it has three. An end that this would round
-to 0 has one digit. The interval is written out,
+to 0 has one digit where the interval excludes 0. The interval is written out,
 `12.3 (11.9 to 12.8)`, or in narrow columns as `12.3 ± 0.5`, unless it is wide and much longer on
 one side. It is never put in parentheses in units of the last digit, which is how the Guide to the
 Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard uncertainty: ours
@@ -149,8 +149,11 @@ def quantity(
     if math.isfinite(low) and math.isfinite(high) and low < high:
         exponent = _exponent(value, low, high)
         numbers = [number / 10.0**exponent for number in (value, low, high)]
-        decimals = _decimals(*numbers)
-        texts = [_written(number, _showing(number, decimals), exponent) for number in numbers]
+        decimals, excludes_0 = _decimals(*numbers), low * high > 0
+        texts = [
+            _written(number, _showing(number, decimals) if excludes_0 else decimals, exponent)
+            for number in numbers
+        ]
         bounded = Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
         if bounded.has_interval:
             return bounded
@@ -312,8 +315,8 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
 
 
 def _showing(number: float, decimals: int) -> int:
-    """These digits after the point, or those of its first where rounding would make it 0: the end
-    of an interval that excludes 0, or a time. What floats leave of 0 stays 0.
+    """These digits after the point, or as many as show the first digit that is not 0 where rounding
+    would leave none. What floats leave of 0 stays 0.
     """
     needed = -_magnitude(number, 1)
     hides = not round(number, decimals) and needed <= decimals + _MOST_DECIMALS_ADDED

@@ -40,6 +40,7 @@ DISTANCES = st.floats(min_value=0, max_value=1e6, allow_subnormal=False)
         (percent(69.982, low=69.97, high=69.99), "69.98 % (69.97 to 69.99)"),
         (ratio(2.1, low=0.34, high=13.2), "2× (0.3 to 13)"),
         (quantity(-20, "%", low=-41, high=-0.34), "−20 % (−41 to −0.3)"),
+        (percent(-0.03, low=-3.2, high=3.1), "0.0 % (−3.2 to 3.1)"),
         (quantity(2.1, low=1e-15, high=13.2), "2 (0 to 13)"),
         (quantity(123456.78, "s", low=123456.77, high=123456.79), "123,457 s"),
     ],
