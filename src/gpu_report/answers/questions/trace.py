@@ -36,6 +36,7 @@ from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, on
 from gpu_report.glossary import PRECISIONS, Row, capitalized
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
+from gpu_report.tables.marks import FLAGS_OF_SPEED, marks_in
 from gpu_report.tables.statistics import holm
 from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
 from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
@@ -368,7 +369,9 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
         if row["optimization"] in advice.done_by and row["status"] == "ok"
     }
     pays = "below" not in sides or "above" in sides  # unless one of these options alone slows down
-    followed = [answered[one["variant"]] for one in given] if pays else []
+    # Those whose trace does not show it too: an option that gains there is evidence all the same.
+    by_gain = {row["variant"] for row in given} | why_open.keys()
+    followed = [row for row in asked if row["variant"] in by_gain] if pays else []
     gain, measured, evidence_of_gain = _followed(scope, followed, advice.helpful)
     yield Answer(
         verdict="yes",
@@ -394,9 +397,10 @@ def _followed(
     """The greatest gain of one of these options or precisions, by itself, in one of these
     trainings, with a clause and its evidence; None without any.
 
-    A training nearer to eager fp32 comes first, because it is nearer to the reader's. The gain is
-    significant among all such comparisons (Holm). Precisions are compared with fp32, and custom
-    training loops with nothing.
+    The soundest comes first, inside one session and without quality flags of the speed with the
+    option (that without it may vary for what the option cures); of these the one nearest to eager
+    fp32, because it is nearest to the reader's. The gain is significant among all such comparisons
+    (Holm). Precisions are compared with fp32, and custom training loops with nothing.
     """
     measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
     own_loops = set(scope.tables.own_loops["variant"])
@@ -416,7 +420,13 @@ def _followed(
     if not gained:
         return None, "", []
     gain, (before, after, what) = max(
-        gained, key=lambda pair: (-len(steps_from_eager(pair[1][0])), pair[0].value)
+        gained,
+        key=lambda pair: (
+            pair[1][0]["session"] == pair[1][1]["session"],
+            -len(FLAGS_OF_SPEED & {*marks_in(pair[1][1]["marks"])}),
+            -len(steps_from_eager(pair[1][0])),
+            pair[0].value,
+        ),
     )
     followed = what if what in PRECISIONS else optimization_in_words(what)
     throughputs = [

@@ -110,6 +110,36 @@ def test_the_gain_of_an_option_is_that_over_the_training_with_the_fewest_others(
     assert "torch.compile added to U-Net 64px on the GPU (batch size 8)" in found.recommendation
 
 
+def test_the_gain_shown_is_without_quality_flags_where_there_is_one() -> None:
+    edits = [
+        given(BY_NAME["launch-bound"]),
+        *(
+            Edit(table="optimization", where={"optimization": name}, cells=figure("speedup", gain))
+            for name, gain in {"compile": 1.5, "fused": 1.2}.items()
+        ),
+        Edit(table="variants", where={"optimization": "compile"}, cells={"marks": "host jitter"}),
+    ]
+
+    assert Case(finding="trace_launch_bound", verdict="yes", edits=edits).derive().gain == 1.2
+
+
+def test_what_followed_on_a_trace_that_failed_its_checks_is_evidence_too() -> None:
+    compiled = {"optimization": "compile"}
+    edits = [
+        given(BY_NAME["launch-bound"]),
+        Edit(table="trace_advice", where={}, cells={"variant": RESIDENT}),
+        Edit(table="optimization", where=compiled, cells=figure("speedup", 1.5)),
+    ]
+    doubted = unanswered(BY_NAME["launch-bound"], variant="unet-64px-cuda-b8-w0-fp32-e3")
+
+    without, with_it = (
+        Case(finding="trace_launch_bound", verdict="yes", edits=each).derive()
+        for each in (edits, [*edits, doubted])
+    )
+
+    assert (without.gain, with_it.gain) == (None, 1.5)
+
+
 def test_a_precision_before_counts_as_an_option_does_for_the_measured_gain() -> None:
     def variants(optimization: str, **cells: Any) -> Edit:
         return Edit(table="variants", where={"optimization": optimization}, cells=cells)
