@@ -242,8 +242,8 @@ def decisions(
     """The recommendations by symptom, the greatest measured gain first.
 
     Where following one recommendation for a symptom gained something, those without a measured gain
-    are left out, of several for one workload those of smaller gain, and those of traces if an
-    experiment gained something with that workload.
+    are left out, and of several for one workload all but those of the question that the symptom
+    names first, of which the greatest gain is left.
 
     Args:
         findings: All of one machine.
@@ -269,7 +269,9 @@ def decisions(
                 _OTHER,
             )
             by_symptom.setdefault(symptom, []).append(finding)
-    chosen = {symptom: _chosen(advised, workloads) for symptom, advised in by_symptom.items()}
+    chosen = {
+        symptom: _chosen(symptom, advised, workloads) for symptom, advised in by_symptom.items()
+    }
     order = [*SYMPTOMS, _OTHER]
     rows: list[Row] = []
     for symptom in sorted(
@@ -291,9 +293,11 @@ def decisions(
     return rows
 
 
-def _chosen(advised: Sequence[Finding], workloads: Mapping[str, str]) -> Sequence[Finding]:
-    """Of one symptom's ranked advice what to show: the best of each workload, an experiment's
-    rather than a trace's.
+def _chosen(
+    symptom: Symptom, advised: Sequence[Finding], workloads: Mapping[str, str]
+) -> Sequence[Finding]:
+    """Of a symptom's ranked advice what to show: the best of each workload, that of an earlier
+    question of the symptom's rather than of a later one.
     """
     gained = [one for one in advised if one.gain]
 
@@ -302,6 +306,7 @@ def _chosen(advised: Sequence[Finding], workloads: Mapping[str, str]) -> Sequenc
         decisive = reversed(finding.evidence) if finding.experiment == TRACE else finding.evidence
         return next((workloads[each.variant] for each in decisive if each.variant), finding.id)
 
-    in_order = sorted(gained, key=lambda one: one.experiment == TRACE)
+    names = [name for _, name in symptom.questions]
+    in_order = sorted(gained, key=lambda one: names.index(one.name) if names else 0)
     best = [alike[0] for alike in grouped(in_order, workload).values()]
     return [one for one in gained if one in best] or advised

@@ -85,6 +85,14 @@ IN_TWO = advice("trace", "tensor_cores", "launch", 3.0).model_copy(
         ([CAPTURE, IN_TWO], ["capture", "launch"]),
         (
             [
+                advice("workers", "help", "most", 3.0, variant=UNET),
+                advice("workers", "enough", "suffice", 2.9, variant=UNET),
+                advice("workers", "help", "fastest", 2.0, variant=LSTM),
+            ],
+            ["suffice", "fastest"],
+        ),
+        (
+            [
                 advice("trace", "tensor_cores", "launch", 3.0),
                 advice("trace", "tensor_cores", "fill"),
             ],
@@ -98,6 +106,7 @@ IN_TWO = advice("trace", "tensor_cores", "launch", 3.0).model_copy(
         "the better for each workload",
         "an experiment before traces",
         "traces of another workload",
+        "the number that suffices before the fastest, where one is known to",
         "traces where nothing else is",
         "a GPU at all is no decision",
         "an axis without a symptom",

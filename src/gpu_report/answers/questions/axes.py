@@ -277,8 +277,11 @@ def workers_help(group: Group) -> Answer:
             {"throughput_per_s": "throughput", "data_wait_share": "time waiting for data"},
             [after, before],
         ),
-        advice={"no": f"Load {group.title} with {group.words(before)}."},
-        gain=gain.inverse if gain.against(1.0) == "below" else None,
+        advice={
+            "yes": f"Load {group.title} with {group.words(after)}, the fastest number measured.",
+            "no": f"Load {group.title} with {group.words(before)}.",
+        },
+        gain=gain.inverse if gain.value < 1 else gain,
     )
 
 

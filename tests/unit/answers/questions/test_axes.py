@@ -230,6 +230,13 @@ def test_the_fewest_processes_within_five_per_cent_of_the_fastest_are_recommende
     assert found.gain == 2.95
 
 
+def test_processes_that_help_are_recommended_with_their_gain() -> None:
+    found = Case(finding=HELP, verdict="yes", edits=[*BEST_FOUR, *speedups(2.0, 3.0, 2.9)]).derive()
+
+    assert "with 4 DataLoader workers" in found.recommendation
+    assert found.gain == 3.0
+
+
 ENERGY_GROUP = "unet_64px_cuda"
 TOP = "fused+resident+compile"
 ENERGY_LADDER = f"optimization_energy/{ENERGY_GROUP}"
