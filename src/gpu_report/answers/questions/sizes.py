@@ -181,15 +181,15 @@ def _to_target(group: Group) -> tuple[str, str]:
     soonest, *later = sorted(reached, key=lambda row: float(row["time_to_target_s"]))
     best = group.words(soonest)
     missed = [group.words(row) for row in group.measured if row not in reached]
-    others = f"; {listed(missed)} did not reach it in every process" if missed else ""
+    longer = [ratio_of("time_to_target_s", group.tables)(row, soonest).against(1.0) for row in later]
+    alike = [group.words(row) for row, side in zip(later, longer, strict=True) if side != "above"]
+    others = f"; not significantly later with {listed(alike)}" if alike else ""
+    others += f"; {listed(missed)} did not reach it in every process" if missed else ""
     sentence = (
         f" It reached {target:g} soonest with {best}, after "
         f"{shown(soonest, 'time_to_target_s', short=True)} of training{others}."
     )
-    longer = [
-        ratio_of("time_to_target_s", group.tables)(row, soonest).against(1.0) for row in later
-    ]
-    if soonest["is_baseline"] or any(side != "above" for side in longer):
+    if soonest["is_baseline"] or alike:
         return sentence, ""
     name = soonest["quality_name"]
     return sentence, f"Train {group.title} with {best}: it reaches {name} {target:g} first."

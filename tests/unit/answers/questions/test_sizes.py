@@ -168,6 +168,7 @@ def test_no_batch_is_recommended_that_does_not_reach_the_target_first(
 
     assert found.recommendation == ""
     assert ("No batch size reached 0.7" in found.statement) == (not seconds)
+    assert ("later with batch size 256" in found.statement) == (seconds.get("b256") == 2.05)
 
 
 def test_a_batch_of_fewer_than_30_optimizer_steps_is_left_out_of_the_quality_with_the_reason() -> (
