@@ -72,8 +72,6 @@ DECISIONS: Final = (
     metric("gain", "gain", "ratio"),
 )
 MOST_CATEGORIES: Final = 3
-MOST_STEPS: Final = 3
-"""Models of which the first page says what to switch on first."""
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
 # Of the mean step, beyond the median step: a smaller last batch makes such a rest too.
@@ -287,10 +285,11 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
 
 
 def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
-    """What to switch on first for each of these rows of `chains` that has something faster: the
-    step of the fastest that gains most by itself, and what all of them gain together.
+    """What to switch on first for each of these rows of `chains` that has something faster, the
+    largest gain first: the step of the fastest that gains most by itself, and what all of them gain
+    together.
     """
-    sentences = []
+    sentences = {}
     for chain in rows:
         eager, fastest = chain["pair"]
         if fastest is eager or eager["optimization"] != NO_OPTIONS:
@@ -301,8 +300,9 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
         shown = METRICS["speedup"].quantity(step).plain() if step else together
         is_all = step is None or step["variant"] == fastest["variant"]
         rest = "" if is_all else f" alone; fastest configuration {together}"
-        sentences.append(f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}.")
-    return sentences[:MOST_STEPS]
+        first = f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}."
+        sentences[first] = total.value
+    return sorted(sentences, key=lambda first: -sentences[first])
 
 
 def in_one_line(row: Row) -> str:

@@ -101,6 +101,15 @@ def test_what_to_switch_on_first_is_the_step_that_gains_most_alone() -> None:
     )
 
 
+def test_every_model_with_something_faster_is_named_the_largest_gain_first() -> None:
+    tables = studied()
+    rows = chains(tables)
+    gains = [row["fastest_over_eager"] for row in rows if row["fastest_over_eager"] > 1]
+
+    assert len(first_steps(tables, rows)) == len(gains)
+    assert first_steps(tables, rows[::-1]) == first_steps(tables, rows)
+
+
 def test_a_step_that_the_fastest_does_without_is_not_named_first() -> None:
     tables = studied()
     rates = {FAST: 50.0, f"{EAGER}-fused+resident": 400.0, f"{EAGER}-compile": 300.0}
