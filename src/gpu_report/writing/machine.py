@@ -430,8 +430,15 @@ class MachineResults:
     @property
     def doubts(self) -> list[str]:
         """The limits in the few sentences that the summary has room for: how many variants have no
-        numbers, or a mark.
+        numbers, or a mark, and how many comparisons are between two sessions.
         """
+        compared = [
+            flags_of(row)
+            for rows in self.tables.rows_of_experiments.values()
+            for row in rows
+            if not row["is_baseline"] and row["speedup"] > 0
+        ]
+        apart = sum("other session" in flags for flags in compared)
         marked = ", ".join(f"{mark} ({number})" for mark, number in self.flagged.items() if number)
         return [
             *_versions(self.measured),
@@ -443,6 +450,14 @@ class MachineResults:
                     "tables name them."
                 ]
                 if marked
+                else []
+            ),
+            *(
+                [
+                    f"Of {counted(len(compared), 'speedup')} over a baseline, {apart} compare two "
+                    "sessions; their intervals include the spread between sessions."
+                ]
+                if apart
                 else []
             ),
             *_unwatched(self.measured),
