@@ -41,9 +41,16 @@ from gpu_report.answers.questions import axes
 from gpu_report.answers.questions.axes import MEMORY_TOLERANCE, for_speed
 from gpu_report.answers.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of, saves_memory
 from gpu_report.glossary import Row
-from gpu_report.printing.number_format import count, duration, memory, quantity
+from gpu_report.printing.number_format import count, duration, quantity
 from gpu_report.study.options import NO_OPTIONS, left_out, option_names
-from gpu_report.tables.bundle import best_of_each, fastest_of, grouped, rows_of, with_variants
+from gpu_report.tables.bundle import (
+    best_of_each,
+    fastest_of,
+    grouped,
+    rows_of,
+    steps_from_eager,
+    with_variants,
+)
 from gpu_report.tables.marks import marks_in
 from gpu_report.words import device_in_words, listed, optimization_in_words, part_words
 
@@ -58,11 +65,6 @@ measured is compared.
 
 NEEDED: Final = 1.02
 """How many times as fast the whole ladder is as the one without a step that it needs, or more."""
-
-WORKSPACE_SHARE: Final = 0.25
-"""Of the peak: from there on a convolution's workspace is named, since it can hide what saving
-activations saves.
-"""
 
 
 @question("Does the fastest optimization break even within the measured training?", "optimization")
@@ -213,11 +215,18 @@ def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
 @question("Which options save memory?", "optimization")
 def saves(scope: Scope) -> Iterator[Answer]:
     """Saving means at least 10 % less at the peak, intervals included: allocators hand out memory
-    in blocks, so that less than that is not due to the training.
+    in blocks, so that less than that is not due to the training. An option for speed is asked about
+    where it was switched on alone and changed the peak by as much.
     """
     for group in scope.groups:
         for row in group.rows:
-            if saves_memory(row) and not row["is_baseline"]:
+            before = group.baseline or row
+            changed_mib = abs(row["memory_peak_mib"] - before["memory_peak_mib"])
+            is_asked = saves_memory(row) or (
+                len(steps_from_eager(row) - steps_from_eager(before)) == 1
+                and changed_mib >= MEMORY_TOLERANCE * before["memory_peak_mib"]
+            )
+            if is_asked and not row["is_baseline"]:
                 rows = tuple(each for each in group.rows if each is row or each["is_baseline"])
                 key = f"{group.key}_{key_of(row['optimization'])}"
                 yield _saves(replace(group, key=key, rows=rows))
@@ -231,13 +240,12 @@ def _saves(group: Group) -> Answer:
     ratio = ratio_of("memory_peak_mib")(after, before)
     subject, name = group.title, group.words(after)
     saved = as_share(ratio.mapped(lambda rest: 1 - rest), short=True)
-    workspace_mib = float(after["convolution_workspace_mib"])
-    workspace = ""
-    if workspace_mib >= WORKSPACE_SHARE * float(after["memory_peak_mib"]):
-        workspace = f"; a convolution's workspace took up to {memory(workspace_mib).plain()}"
     longer = speedup(after, before).inverse  # per sample
     cost = f"training took {times(longer, short=True)} as long"
-    if longer.against(1.0) == "unclear":
+    side = longer.against(1.0)
+    if side == "below":
+        cost = f"it trained {times(longer.inverse, short=True)} as fast"
+    elif side == "unclear":
         cost += ", which is not a significant change"
     return decided(
         group,
@@ -245,14 +253,19 @@ def _saves(group: Group) -> Answer:
         limit=1 - MEMORY_TOLERANCE,
         limit_in_words="10 % less",
         holds="below",
-        yes=f"{name} reduced the peak memory of {subject} by {saved}",
-        no=f"{name} barely reduced the peak memory of {subject}",
-        whether=f"{name} saves {subject} memory",
+        yes=f"{subject} took {saved} less memory at its peak with {name}",
+        no=f"{subject} did not take 10 % less memory at its peak with {name}",
+        whether=f"{subject} takes less memory with {name}",
         measured=f": {shown(after, 'memory_peak_mib')} instead of "
-        f"{shown(before, 'memory_peak_mib', short=True)} with {group.words(before)}{workspace}; "
+        f"{shown(before, 'memory_peak_mib', short=True)} with {group.words(before)}; "
         f"{cost}.",
         evidence=evidence_of(group, {"memory_peak_mib": "peak memory"}, [after, before]),
-        advice={"yes": f"Train {subject} with {name} where memory is short."},
+        advice={
+            "yes": f"Train {subject} with {name} where memory is short: {saved} less at the peak; "
+            f"{cost}."
+            if saves_memory(after) or side == "below"
+            else ""
+        },
         unknown=NOTHING_TO_COMPARE,
     )
 

@@ -1,4 +1,7 @@
-from tests.unit.answers.editing import Case, Edit, cases, figure, unpaired_quality
+from gpu_report.answers.finding import Finding
+from gpu_report.answers.question import QUESTIONS
+from gpu_report.answers.scope import experiment_scope
+from tests.unit.answers.editing import Case, Edit, base, cases, edited, figure, unpaired_quality
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -145,6 +148,27 @@ SAVING_CASES = [
         missing=[saving("none", **SAVING_LOST)],
     ),
 ]
+
+
+def test_an_option_for_speed_that_saves_memory_is_recommended_if_it_is_not_slower() -> None:
+    def found(mib: float, speedup: float) -> list[Finding]:
+        cells = {**figure("memory_peak_mib", mib, 10), **figure("speedup", speedup, 0.01)}
+        tables, study = base()
+        for edit in (
+            Edit(table="optimization", where={}, cells=figure("memory_peak_mib", 10_000, 10)),
+            rung("compile", **cells),
+        ):
+            tables = edited(tables, edit)
+        (experiment,) = [each for each in study.experiments if each.name == "optimization"]
+        (saves,) = [question for question in QUESTIONS if question.name == "saves"]
+        return saves.findings(experiment_scope(tables, experiment))
+
+    (less,), (slower,), (more,) = found(5000, 2.0), found(5000, 0.5), found(20_000, 2.0)
+
+    assert [one.verdict for one in (less, slower, more)] == ["yes", "yes", "no"]
+    assert "torch.compile" in less.recommendation
+    assert not slower.recommendation + more.recommendation
+    assert not found(10_500, 2.0)
 
 
 CASES = [*OPTIMIZATION_CASES, *PREPARATION_CASES, *SAVING_CASES]
