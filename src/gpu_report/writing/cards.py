@@ -421,8 +421,10 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
         if not vain and option not in known:
             return NEXT.get(rule, rule)
         if vain and option in steps_from_eager(fastest):
-            changed = _settings(vain[0], row)
-            return f"{changed} with the fastest's other options (no significant gain alone)"
+            return (
+                f"{_settings(vain[0], row)} with the fastest's other options "
+                "(no significant gain alone)"
+            )
     left = "only faster kernels" if is_busy else "less Python between operations"
     return "not known" if unknown and 1 - idle < ALWAYS_BUSY else left
 

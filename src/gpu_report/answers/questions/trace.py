@@ -370,8 +370,11 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
     }
     pays = "below" not in sides or "above" in sides  # unless one of these options alone slows down
     # Those whose trace does not show it too: an option that gains there is evidence all the same.
-    by_gain = {row["variant"] for row in given} | why_open.keys()
-    followed = [row for row in asked if row["variant"] in by_gain] if pays else []
+    followed = [
+        row
+        for row in asked
+        if pays and row["variant"] in {each["variant"] for each in given} | why_open.keys()
+    ]
     gain, measured, evidence_of_gain = _followed(scope, followed, advice.helpful)
     yield Answer(
         verdict="yes",
