@@ -243,7 +243,8 @@ def decisions(
 
     Where following one recommendation for a symptom gained something, those without a measured gain
     are left out, and of several for one workload all but those of the question that the symptom
-    names first, of which the greatest gain is left.
+    names first, of which the greatest gain is left. Above how many steps compiling is repaid is
+    part of the advice to train with that configuration, where there is such advice.
 
     Args:
         findings: All of one machine.
@@ -256,10 +257,19 @@ def decisions(
         Rows with `group`, the symptom that all rows about it share; `symptom` and `metric`, empty
         but in the first of these; action; and gain with its interval (NaN where none was measured).
     """
+    trained = {one.recommendation.partition(" instead of ")[0] for one in findings}
+    repaid = {
+        train: (one, f", only above {count} steps with an empty compile cache{below.rstrip('.')}")
+        for one in findings
+        for use, _, steps in [one.recommendation.partition(f" for {one.subject} only above ")]
+        for train in [f"Train {one.subject} with {use.removeprefix('Use ')}"]
+        for count, _, below in [steps.partition(" steps")]
+        if below and train in trained
+    }
     by_symptom: dict[Symptom, list[Finding]] = {}
     for finding in recommendations(findings):
         name = about.get(finding.experiment, finding.experiment), finding.name
-        if name not in _LEFT_OUT:
+        if name not in _LEFT_OUT and finding not in [one for one, _ in repaid.values()]:
             symptom = next(
                 (
                     one
@@ -279,12 +289,14 @@ def decisions(
     ):
         for index, finding in enumerate(chosen[symptom]):
             low, high = finding.gain_interval or (math.nan, math.nan)
+            train = finding.recommendation.partition(" instead of ")[0]
             rows.append(
                 {
                     "group": symptom.words,
                     "symptom": symptom.words if index == 0 else "",
                     "metric": symptom.metric if index == 0 else "",
-                    "action": finding.recommendation.rstrip("."),
+                    "action": finding.recommendation.rstrip(".")
+                    + repaid.get(train, (finding, ""))[1],
                     "gain": math.nan if finding.gain is None else finding.gain,
                     "gain_low": low,
                     "gain_high": high,

@@ -68,7 +68,7 @@ LIMIT_CARDS: Final = (
 DECISIONS: Final = (
     Text("symptom", width=0.2),
     Text("metric", width=0.15),
-    Text("action", width=0.5, longest=300),
+    Text("action", width=0.5, longest=400),
     metric("gain", "gain", "ratio"),
 )
 MOST_CATEGORIES: Final = 3

@@ -121,6 +121,27 @@ def test_of_advice_for_one_symptom_the_best_measured_for_each_workload_is_kept(
     assert all(row["group"] for row in found)
 
 
+def test_advice_to_compile_names_the_steps_that_repay_it_instead_of_contradicting_it() -> None:
+    def said(rule: str, subject: str, text: str, gain: float | None = None) -> Finding:
+        changed = {"recommendation": text, "subject": subject}
+        return advice("ladder", rule, subject, gain).model_copy(update=changed)
+
+    findings = [
+        said("best", "unet", "Train unet with compile and graphs instead of eager.", 8.0),
+        said("best", "lstm", "Train lstm with graphs instead of eager.", 6.0),
+        said("compiling", "unet", "Use compile and graphs for unet only above 9 steps; below, x."),
+        said("compiling", "lstm", "Use compile for lstm only above 7 steps."),
+    ]
+
+    rows = decisions(findings, {"ladder": "optimization"}, workloads=WORKLOADS, has_gpu=True)
+    unet, lstm, alone = (row["action"] for row in rows)
+
+    assert "compile and graphs instead of eager, only above 9 steps" in unet
+    assert unet.endswith("; below, x")
+    assert lstm == "Train lstm with graphs instead of eager"
+    assert alone == "Use compile for lstm only above 7 steps"
+
+
 def test_without_a_gpu_no_symptom_of_one_is_named() -> None:
     gains = [advice("formats", "best", "fuse", 2.0)]
 

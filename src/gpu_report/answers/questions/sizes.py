@@ -181,7 +181,9 @@ def _to_target(group: Group) -> tuple[str, str]:
     soonest, *later = sorted(reached, key=lambda row: float(row["time_to_target_s"]))
     best = group.words(soonest)
     missed = [group.words(row) for row in group.measured if row not in reached]
-    longer = [ratio_of("time_to_target_s", group.tables)(row, soonest).against(1.0) for row in later]
+    longer = [
+        ratio_of("time_to_target_s", group.tables)(row, soonest).against(1.0) for row in later
+    ]
     alike = [group.words(row) for row, side in zip(later, longer, strict=True) if side != "above"]
     others = f"; not significantly later with {listed(alike)}" if alike else ""
     others += f"; {listed(missed)} did not reach it in every process" if missed else ""
