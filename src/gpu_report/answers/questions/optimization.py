@@ -239,6 +239,7 @@ def _saves(group: Group) -> Answer:
     before, after = pair
     ratio = ratio_of("memory_peak_mib")(after, before)
     subject, name = group.title, group.words(after)
+    tolerance = f"{100 * MEMORY_TOLERANCE:g} %"
     saved = as_share(ratio.mapped(lambda rest: 1 - rest), short=True)
     longer = speedup(after, before).inverse  # per sample
     cost = f"training took {times(longer, short=True)} as long"
@@ -251,10 +252,10 @@ def _saves(group: Group) -> Answer:
         group,
         ratio,
         limit=1 - MEMORY_TOLERANCE,
-        limit_in_words="10 % less",
+        limit_in_words=f"{tolerance} less",
         holds="below",
         yes=f"{subject} took {saved} less memory at its peak with {name}",
-        no=f"{subject} did not take 10 % less memory at its peak with {name}",
+        no=f"{subject} did not take {tolerance} less memory at its peak with {name}",
         whether=f"{subject} takes less memory with {name}",
         measured=f": {shown(after, 'memory_peak_mib')} instead of "
         f"{shown(before, 'memory_peak_mib', short=True)} with {group.words(before)}; "
