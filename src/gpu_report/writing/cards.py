@@ -287,7 +287,7 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
 def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
     """What to switch on first for each of these rows of `chains` that has something faster, the
     largest gain first: the step of the fastest that gains most by itself, and what all of them gain
-    together.
+    together, with its interval where a table has that.
     """
     sentences = {}
     for chain in rows:
@@ -296,12 +296,15 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
             continue
         step = greatest_step(tables, eager, fastest)
         total = gain_over(tables, fastest, eager)
-        together = METRICS["speedup"].show(total.value, low=total.low, high=total.high).plain()
+        tabulated = [row["variant"] for row in rows_compared_with(tables, eager)]
+        ends = {"low": total.low, "high": total.high} if fastest["variant"] in tabulated else {}
+        together = METRICS["speedup"].show(total.value, **ends).plain()
         shown = METRICS["speedup"].quantity(step).plain() if step else together
         is_all = step is None or step["variant"] == fastest["variant"]
         rest = "" if is_all else f" alone; fastest configuration {together}"
-        first = f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}."
-        sentences[first] = total.value
+        sentences[f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}."] = (
+            total.value
+        )
     return sorted(sentences, key=lambda first: -sentences[first])
 
 
