@@ -243,10 +243,9 @@ def _saves(group: Group) -> Answer:
     saved = as_share(ratio.mapped(lambda rest: 1 - rest), short=True)
     longer = speedup(after, before).inverse  # per sample
     cost = f"training took {times(longer, short=True)} as long"
-    side = longer.against(1.0)
-    if side == "below":
+    if longer.against(1.0) == "below":
         cost = f"it trained {times(longer.inverse, short=True)} as fast"
-    elif side == "unclear":
+    elif longer.against(1.0) == "unclear":
         cost += ", which is not a significant change"
     return decided(
         group,
@@ -264,7 +263,7 @@ def _saves(group: Group) -> Answer:
         advice={
             "yes": f"Train {subject} with {name} where memory is short: {saved} less at the peak; "
             f"{cost}."
-            if saves_memory(after) or side == "below"
+            if saves_memory(after) or longer.against(1.0) == "below"
             else ""
         },
         unknown=NOTHING_TO_COMPARE,
