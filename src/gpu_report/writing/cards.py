@@ -285,26 +285,24 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
 
 
 def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
-    """What to switch on first for each of these rows of `chains` that has something faster, the
-    largest gain first: the step of the fastest that gains most by itself, and what all of them gain
-    together, with its interval where a table has that.
+    """What to switch on first for each of these rows of `chains` whose fastest an experiment
+    compares with its eager baseline, the largest gain first: the step of the fastest that gains
+    most by itself, and what all of them gain together.
     """
     sentences = {}
     for chain in rows:
         eager, fastest = chain["pair"]
-        if fastest is eager or eager["optimization"] != NO_OPTIONS:
+        compared = {row["variant"]: row for row in rows_compared_with(tables, eager)}
+        total = compared.get(fastest["variant"])
+        if total is None or fastest is eager or eager["optimization"] != NO_OPTIONS:
             continue
         step = greatest_step(tables, eager, fastest)
-        total = gain_over(tables, fastest, eager)
-        tabulated = [row["variant"] for row in rows_compared_with(tables, eager)]
-        ends = {"low": total.low, "high": total.high} if fastest["variant"] in tabulated else {}
-        together = METRICS["speedup"].show(total.value, **ends).plain()
+        together = METRICS["speedup"].quantity(total).plain()
         shown = METRICS["speedup"].quantity(step).plain() if step else together
         is_all = step is None or step["variant"] == fastest["variant"]
         rest = "" if is_all else f" alone; fastest configuration {together}"
-        sentences[f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}."] = (
-            total.value
-        )
+        sentence = f"{chain['model']}: {_settings(step or fastest, eager)}, {shown}{rest}."
+        sentences[sentence] = total["speedup"]
     return sorted(sentences, key=lambda first: -sentences[first])
 
 
