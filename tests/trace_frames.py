@@ -328,6 +328,7 @@ def _graphs(share: float) -> Row:
                 for column in ("median_delay_us", "mean_queue", "longest_queue")
             ),
             "timeline.category on device",
+            "allocations on device",
         ),
     )
 

@@ -173,8 +173,7 @@ def list_machines(arguments: Namespace) -> None:
     )
     for bundle in find_bundles().values():
         manifest = bundle.manifest
-        dirty_text = "unknown" if manifest.dirty_records is None else str(manifest.dirty_records)
-        counts = (str(manifest.records), dirty_text)
+        counts = (str(manifest.records), str(manifest.dirty_records))
         table.add_row(
             manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware
         )

@@ -29,7 +29,7 @@ from gpu_report.tables.operations import (
 )
 from gpu_report.tables.statistics import PROFILED
 from gpu_report.traces import ranks
-from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED, weigh
+from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED
 from gpu_report.traces.categories import OTHER, category_by_name
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
@@ -450,21 +450,10 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
             }
 
 
-def _advised(each: Profiled) -> tuple[list[Row], list[Row]]:
-    """The rows of the trace tables ADVICE and UNANSWERED, whose rules keep to the gate themselves.
-
-    What is about idle time on a GPU is asked of the timed steps again, since older bundles hold
-    what follows from the profiled ones; it comes first.
-    """
-    advice, unanswered = each.tables[ADVICE], each.tables[UNANSWERED]
-    if each.variant.device_type == HOST or not each.tables[STEPS]:
-        return [*advice], [*unanswered]
-    again, doubts = weigh(each.tables, None, ABOUT_IDLE_TIME)
-    asked = {rule.name for rule in ABOUT_IDLE_TIME}
-    return (
-        [*(row for _, row in again), *(row for row in advice if row["rule"] not in asked)],
-        [*(row for row in unanswered if row["rule"] not in asked), *doubts],
-    )
+def _advised(each: Profiled) -> Iterator[Row]:
+    """What is about idle time comes first: as long as a device waits, nothing else helps."""
+    found = sorted(each.tables[ADVICE], key=lambda row: row["rule"] not in ABOUT_IDLE_TIME)
+    return ({"rank": rank, **row} for rank, row in enumerate(found, start=1))
 
 
 def top_kernels(each: Gate) -> Iterator[Row]:
@@ -484,22 +473,13 @@ def top_kernels(each: Gate) -> Iterator[Row]:
 
 
 def tabulate_step_categories(traces: Mapping[str, TraceTables]) -> list[Row]:
-    """The table STEP_CATEGORIES.
-
-    Which operation launched a kernel of a CUDA graph is in no trace made before protocol 4: it has
-    the category that a kernel of its name has elsewhere in the workload, else that of the name.
+    """The table STEP_CATEGORIES. A kernel whose launching operation is not known has the category
+    of its name.
     """
-    every = [*profiled(traces)]
-    known = {
-        (each.variant.workload, row["name"]): row["category"]
-        for each in every
-        if each.trusts(KERNELS, "category")
-        for row in each.rows(KERNELS, "name", "category")
-    }
-    return [{**each.identity, **row} for each in every for row in _step_categories(each, known)]
+    return [{**each.identity, **row} for each in profiled(traces) for row in _step_categories(each)]
 
 
-def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> Iterator[Row]:
+def _step_categories(each: Profiled) -> Iterator[Row]:
     on_cpu = each.variant.device_type == HOST
     steps = each.rows(
         STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms", "device_idle_share"])
@@ -513,7 +493,7 @@ def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> It
             }
         )
         if on_cpu
-        else _times_of_kernels(each, known)
+        else _times_of_kernels(each)
     )
     if not steps or not times_ms.total():
         return
@@ -528,7 +508,7 @@ def _step_categories(each: Profiled, known: Mapping[tuple[str, str], str]) -> It
         yield {"category": category, "ms_per_step": time_ms, "share": time_ms / wall_ms}
 
 
-def _times_of_kernels(each: Profiled, known: Mapping[tuple[str, str], str]) -> Counter[str]:
+def _times_of_kernels(each: Profiled) -> Counter[str]:
     is_known = each.trusts(KERNELS, "category")
     times_ms: Counter[str] = Counter()
     for row in each.rows(KERNELS, "name", "total_ms"):
@@ -536,8 +516,7 @@ def _times_of_kernels(each: Profiled, known: Mapping[tuple[str, str], str]) -> C
         if re.search("(?i)nchwToNhwc|nhwcToNchw", name):
             category = LAYOUT_CONVERSION
         elif not is_known:
-            elsewhere = known.get((each.variant.workload, name))
-            category = elsewhere or category_by_name(name) or OTHER
+            category = category_by_name(name) or OTHER
         times_ms[category] += row["total_ms"]
     return times_ms
 
@@ -554,10 +533,8 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     STEP_SHARES: _step_shares,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
-    TRACE_ADVICE: lambda each: (
-        {"rank": rank, **row} for rank, row in enumerate(_advised(each)[0], start=1)
-    ),
-    TRACE_UNANSWERED: lambda each: _advised(each)[1],
+    TRACE_ADVICE: _advised,
+    TRACE_UNANSWERED: lambda each: each.tables[UNANSWERED],
     TRACE_DOUBTS: lambda each: (
         {name: value for name, value in check.items() if name != "passed"} for check in each.failed
     ),

@@ -122,19 +122,15 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weigh(
-    tables: Mapping[Table, Sequence[Row]],
-    trace: Trace | None,
-    asked: Sequence[Advice] | None = None,
+    tables: Mapping[Table, Sequence[Row]], trace: Trace | None
 ) -> tuple[list[tuple[float, Row]], list[Row]]:
     """The rows of ADVICE that follow from a trace's other tables, the table of quality among them,
     each with the share of the steps' time at stake, and the rows of UNANSWERED.
-
-    Without the trace only advice ABOUT_IDLE_TIME can be `asked`; by default all is.
     """
     gate = Gate(tables)
     applying: list[tuple[float, Row]] = []
     unanswered = []
-    for advice in ALL_ADVICE if asked is None else asked:
+    for advice in ALL_ADVICE:
         try:
             findings = list(advice.find(gate, trace))
         except UnansweredError as error:
@@ -521,7 +517,5 @@ ALL_ADVICE: Final = (
 
 ADVICE_OF: Final[Mapping[str, Advice]] = {advice.name: advice for advice in ALL_ADVICE}
 
-ABOUT_IDLE_TIME: Final = tuple(
-    ADVICE_OF[name] for name in ("accelerator busy", "launch-bound", "data loader")
-)
-"""Advice that can be asked for again where the tables alone are at hand, such as of timed steps."""
+ABOUT_IDLE_TIME: Final = ("accelerator busy", "launch-bound", "data loader")
+"""Names of advice."""

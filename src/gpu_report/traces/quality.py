@@ -130,10 +130,6 @@ some microseconds before the one before them ends (CUDA Programming Guide, "Prog
 Launch").
 """
 
-_OVERLAP: Final = "one after the other in a stream"
-_IN_GRAPHS: Final = "work outside of graphs"
-_MEMORY_OF_GRAPHS: Final = f"allocations{ON_DEVICE}"
-
 
 class UnansweredError(GpuReportError):
     """What an answer needs is missing or not reliable."""
@@ -147,14 +143,8 @@ class Gate:
 
     @cached_property
     def failed(self) -> list[Row]:
-        """The checks that failed, rows of QUALITY; only these invalidate anything.
-
-        Bundles packed before MOST_OVERLAP was what it is now were judged more strictly.
-        """
-        failed = (check for check in self.tables.get(QUALITY, ()) if not check["passed"])
-        return [
-            check for check in failed if check["check"] != _OVERLAP or check["value"] > MOST_OVERLAP
-        ]
+        """The checks that failed, rows of QUALITY; only these invalidate anything."""
+        return [check for check in self.tables.get(QUALITY, ()) if not check["passed"]]
 
     def rows(self, table: Table, *columns: str) -> list[Row]:
         """The table's rows without those of which a failed check invalidates one of the columns, by
@@ -234,11 +224,7 @@ def _place(row: Row) -> tuple[int | None, str]:
 
 def invalidated(check: Row) -> list[str]:
     """The tables and columns that a row of QUALITY invalidates if its check fails."""
-    names = [name for name in check["spoils"].split(", ") if name]
-    is_of_graphs = check["check"].startswith(_IN_GRAPHS) and _MEMORY_OF_GRAPHS not in names
-    return (
-        [*names, _MEMORY_OF_GRAPHS] if is_of_graphs else names
-    )  # bundles packed before do not name it
+    return [name for name in check["spoils"].split(", ") if name]
 
 
 def row_of(
@@ -413,12 +399,12 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     is_unknown = work.in_graph & (work.call == at_positions(around, work.launch))
     share = _share(int(spans.duration_ns[is_unknown].sum()), all_ns)
     yield row_of(
-        _IN_GRAPHS,
+        "work outside of graphs",
         share,
         MOST_UNKNOWN_IN_GRAPHS,
         text=f"graphs launched {share:.1%} of the device time whose operations are unknown; at "
         f"most {MOST_UNKNOWN_IN_GRAPHS:.0%}",
-        invalidates=(*_BY_LAUNCH, _MEMORY_OF_GRAPHS),
+        invalidates=(*_BY_LAUNCH, f"allocations{ON_DEVICE}"),
     )
     share = _share(int(spans.duration_ns[work.in_graph].sum()), all_ns)
     yield row_of(
@@ -453,7 +439,7 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
     share = _share(all_ns - laid_out.total_ns, all_ns)
     yield row_of(
-        _OVERLAP,
+        "one after the other in a stream",
         share,
         MOST_OVERLAP,
         text=f"{share:.1%} of the device time overlaps other work of the same stream; at most "

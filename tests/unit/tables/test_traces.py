@@ -105,15 +105,6 @@ def test_kernels_of_a_cuda_graph_are_known_by_their_names() -> None:
     assert [*table["category"]] == ["convolution", "idle"]
 
 
-def test_a_kernel_of_a_cuda_graph_has_the_category_that_it_has_elsewhere_in_the_workload() -> None:
-    eager = worked(("cutlass_gemm", "recurrent", 12.0))
-    captured = with_failed_check(worked(("cutlass_gemm", "other", 12.0)), "kernels.category")
-
-    table = table_of("step_categories", {CUDA: eager, f"{CUDA}-graphs": captured})
-
-    assert {*table["category"]} == {"recurrent", "idle"}
-
-
 def test_on_the_cpu_the_categories_are_those_of_its_operations() -> None:
     rows = [
         {"device": "cpu", "category": "convolution", "self_ms": 12.0, "share": 0.75},
