@@ -90,6 +90,7 @@ def manifest_with(text: str) -> Manifest:
         devices=["cpu", "cuda"],
         study=text,
         with_traces=False,
+        dirty_records=0,
         records=1,
         measured_at=text,
         files=[],
@@ -227,7 +228,7 @@ def events_with(text: str) -> list[RawEvent]:
     described = operation(f"aten::{text}", 100, 300, on=on_host)
     described["args"] |= {"Input Dims": [[2, text]], "Concrete Inputs": [text]}
     working = kernel(f"void {text}", 200, 500, on=on_device, correlation=1)
-    working["args"] |= {"grid": [text], "block": [text], text: text}
+    working["args"] |= {"grid": [text], "block": [text], f"{text} too": text}
     return [
         step(1, 0, 1000),
         span("user_annotation", text, 1, 900, on=on_host),
@@ -248,5 +249,5 @@ def metadata_with(text: str) -> dict[str, object]:
         "deviceProperties": [device],
         "gpu_report_run": text,
         "traceName": text,
-        text: json.dumps(text),
+        f"{text} too": json.dumps(text),  # no key of the profiler
     }
