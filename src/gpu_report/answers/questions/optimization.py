@@ -392,7 +392,7 @@ def devices(scope: Scope) -> Iterator[Answer]:
     for rows, title, key in _by_workload(scope):
         pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])
         if pairs:
-            yield _devices(pairs, title, key, scope.table)
+            yield _devices(scope, pairs, title, key)
         elif _fastest_pairs(rows):
             yield not_measured(title, why_missing(rows, "no size was trained on two"), key=key)
 
@@ -414,8 +414,8 @@ def _fastest_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     return [(cpu[points], others[points]) for points in sorted(cpu.keys() & others.keys())]
 
 
-def _devices(pairs: Sequence[tuple[Row, Row]], title: str, key: str, table: str) -> Answer:
-    ratios = [ratio_of("throughput_per_s")(other, cpu) for cpu, other in pairs]
+def _devices(scope: Scope, pairs: Sequence[tuple[Row, Row]], title: str, key: str) -> Answer:
+    ratios = [ratio_of("throughput_per_s", scope.tables)(other, cpu) for cpu, other in pairs]
     points = [f"over {count(cpu['batch_size']).plain()} points" for cpu, _ in pairs]
     sides = [ratio.against(1.0) for ratio in ratios]
     names = list({device_in_words(other["device"]) for _, other in pairs})
@@ -442,7 +442,7 @@ def _devices(pairs: Sequence[tuple[Row, Row]], title: str, key: str, table: str)
         statement=f"{statement}: {factors}.",
         subject=title,
         evidence=evidence_of_columns(
-            [row for pair in pairs for row in pair], {"throughput_per_s": "throughput"}, table
+            [row for pair in pairs for row in pair], {"throughput_per_s": "throughput"}, scope.table
         ),
         key=key,
     )
