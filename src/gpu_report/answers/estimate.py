@@ -44,7 +44,7 @@ class Estimate(Summary):
     `p` is that of `null`, adjusted for the other comparisons of the experiment; both are NaN where
     nothing was compared. `doubts` are marks that widen the interval by FLAG_SIZE before anything is
     decided, or, if they invalidate it, leave everything open. `is_of_two_sessions` says
-    whether two were compared whose sessions differ.
+    whether the interval includes the spread between two sessions.
     """
 
     doubts: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ def speedup(row: Row, baseline: Row) -> Estimate:
         against_other(row, "speedup", baseline),
         p=row["speedup_p"],
         null=1.0,
-        is_of_two_sessions=row["session"] != baseline["session"],
+        is_of_two_sessions="other session" in marks_in(row["marks"]),
     )
 
 
@@ -185,7 +185,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
         **vars(found),
         doubts=doubts_about("throughput_per_s", row, baseline),
         null=1.0,
-        is_of_two_sessions=row["session"] != baseline["session"],
+        is_of_two_sessions=spread_between(tables, row, baseline) is not None,
     )
 
 

@@ -79,6 +79,12 @@ class Finding(Part):
         """Whether the data say yes or no."""
         return self.verdict in ("yes", "no")
 
+    @property
+    def sure_gain(self) -> float:
+        """The lower end of the gain's interval; without one the gain, and 0 without that."""
+        low, _ = self.gain_interval or (math.nan, math.nan)
+        return (self.gain or 0.0) if math.isnan(low) else low
+
     @field_validator("gain", mode="before")
     @classmethod
     def _nothing_for_nan(cls, gain: object) -> object:
@@ -91,13 +97,13 @@ class _File(Part):
 
 
 def recommendations(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that recommend something, the greatest measured gain first, those without a
-    measured gain last.
+    """The findings that recommend something, the greatest sure gain first, those without a measured
+    gain last.
 
     What two recommend in the same words is recommended once, by the one with the greater gain.
     """
     advising = [finding for finding in findings if finding.recommendation]
-    ranked = sorted(advising, key=lambda finding: (-(finding.gain or 0.0), finding.id))
+    ranked = sorted(advising, key=lambda finding: (-finding.sure_gain, finding.id))
     return [alike[0] for alike in grouped(ranked, lambda each: each.recommendation).values()]
 
 

@@ -239,12 +239,12 @@ def decisions(
     workloads: Mapping[str, str],
     has_gpu: bool,
 ) -> list[Row]:
-    """The recommendations by symptom, the greatest measured gain first.
+    """The recommendations by symptom, the greatest sure gain first.
 
     Where following one recommendation for a symptom gained something, those without a measured gain
     are left out, and of several for one workload all but those of the question that the symptom
-    names first, of which the greatest gain is left. Above how many steps compiling is repaid is
-    part of the advice to train with that configuration, where there is such advice.
+    names first, of which the greatest sure gain is left. Above how many steps compiling is repaid
+    is part of the advice to train with that configuration, where there is such advice.
 
     Args:
         findings: All of one machine.
@@ -257,19 +257,10 @@ def decisions(
         Rows with `group`, the symptom that all rows about it share; `symptom` and `metric`, empty
         but in the first of these; action; and gain with its interval (NaN where none was measured).
     """
-    trained = {one.recommendation.partition(" instead of ")[0] for one in findings}
-    repaid = {
-        train: (one, f", only above {count} steps with an empty compile cache{below.rstrip('.')}")
-        for one in findings
-        for use, _, steps in [one.recommendation.partition(f" for {one.subject} only above ")]
-        for train in [f"Train {one.subject} with {use.removeprefix('Use ')}"]
-        for count, _, below in [steps.partition(" steps")]
-        if below and train in trained
-    }
     by_symptom: dict[Symptom, list[Finding]] = {}
     for finding in recommendations(findings):
         name = about.get(finding.experiment, finding.experiment), finding.name
-        if name not in _LEFT_OUT and finding not in [one for one, _ in repaid.values()]:
+        if name not in _LEFT_OUT:
             symptom = next(
                 (
                     one
@@ -282,21 +273,29 @@ def decisions(
     chosen = {
         symptom: _chosen(symptom, advised, workloads) for symptom, advised in by_symptom.items()
     }
+    everything = [one for advised in chosen.values() for one in advised]
+    repaid = {_about(one): one.recommendation for one in everything if one.name == "compiling"}
+    trained = {_about(one) for one in everything if one.name == "best"}
     order = [*SYMPTOMS, _OTHER]
     rows: list[Row] = []
     for symptom in sorted(
-        chosen, key=lambda symptom: (-(chosen[symptom][0].gain or 0.0), order.index(symptom))
+        chosen, key=lambda symptom: (-chosen[symptom][0].sure_gain, order.index(symptom))
     ):
-        for index, finding in enumerate(chosen[symptom]):
+        for finding in chosen[symptom]:
+            if finding.name == "compiling" and _about(finding) in trained:
+                continue
+            _, _, steps = repaid.get(_about(finding), "").partition(" only above ")
+            number, _, below = steps.rstrip(".").partition(" steps")
+            condition = f", only above {number} steps with an empty compile cache{below}"
             low, high = finding.gain_interval or (math.nan, math.nan)
-            train = finding.recommendation.partition(" instead of ")[0]
+            is_first = not rows or rows[-1]["group"] != symptom.words
             rows.append(
                 {
                     "group": symptom.words,
-                    "symptom": symptom.words if index == 0 else "",
-                    "metric": symptom.metric if index == 0 else "",
+                    "symptom": symptom.words if is_first else "",
+                    "metric": symptom.metric if is_first else "",
                     "action": finding.recommendation.rstrip(".")
-                    + repaid.get(train, (finding, ""))[1],
+                    + condition * (finding.name == "best" and bool(number)),
                     "gain": math.nan if finding.gain is None else finding.gain,
                     "gain_low": low,
                     "gain_high": high,
@@ -305,11 +304,16 @@ def decisions(
     return rows
 
 
+def _about(finding: Finding) -> tuple[str, str]:
+    """The experiment, and the configuration whose number decides, which is the first evidence."""
+    return finding.experiment, finding.evidence[0].variant if finding.evidence else ""
+
+
 def _chosen(
     symptom: Symptom, advised: Sequence[Finding], workloads: Mapping[str, str]
 ) -> Sequence[Finding]:
     """Of a symptom's ranked advice what to show: the best of each workload, that of an earlier
-    question of the symptom's rather than of a later one.
+    question of the symptom's rather than of a later one, and of an experiment rather than a trace.
     """
     gained = [one for one in advised if one.gain]
 
@@ -319,6 +323,8 @@ def _chosen(
         return next((workloads[each.variant] for each in decisive if each.variant), finding.id)
 
     names = [name for _, name in symptom.questions]
-    in_order = sorted(gained, key=lambda one: names.index(one.name) if names else 0)
+    in_order = sorted(
+        gained, key=lambda one: names.index(one.name) if names else one.experiment == TRACE
+    )
     best = [alike[0] for alike in grouped(in_order, workload).values()]
     return [one for one in gained if one in best] or advised

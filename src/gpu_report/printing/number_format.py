@@ -85,7 +85,7 @@ class Quantity:
         value, low, high = (
             Decimal(text.replace(",", "")) for text in (self.value, self.low, self.high)
         )
-        lesser, greatest = sorted((high - value, value - low))
+        lesser, greatest = sorted(each.quantize(value) for each in (high - value, value - low))
         is_wide, is_lopsided = (
             greatest > abs(value) * _WIDE,
             greatest > max(lesser, Decimal(0)) * _LOPSIDED,

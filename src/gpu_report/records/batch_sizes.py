@@ -70,7 +70,8 @@ class Answers(Part):
         description="The most samples per second; None where others used the CPU meanwhile."
     )
     smallest_near_fastest: PositiveCount | None = Field(
-        description="The smallest tried whose mean reaches 95 % of that; None likewise."
+        description="The smallest that the search called nearly as fast; the table finds it anew. "
+        "None likewise."
     )
 
 

@@ -14,7 +14,14 @@ from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.study.search import NEAR, RESOLUTION
-from gpu_report.tables.statistics import DEVICE, NOT_MEASURED, WORKLOAD, metric, summarise
+from gpu_report.tables.statistics import (
+    DEVICE,
+    FEWEST_FOR_INTERVAL,
+    NOT_MEASURED,
+    WORKLOAD,
+    metric,
+    summarise,
+)
 
 _RATE: Final = METRICS["throughput_per_s"]
 
@@ -86,7 +93,7 @@ BATCH_SIZES: Final = Table(
 def tabulate_batch_sizes(records: Iterable[SearchRecord]) -> Iterator[Row]:
     """The table BATCH_SIZES: searches in the order given, each by number of samples."""
     for record in records:
-        search, answers = record.search, record.answers
+        search, answers, near = record.search, record.answers, _smallest_near_fastest(record)
         ours = BUILT_IN_WORKLOADS.get(search.workload)
         for tried in sorted(record.tries, key=lambda each: each.samples):
             yield {
@@ -103,8 +110,7 @@ def tabulate_batch_sizes(records: Iterable[SearchRecord]) -> Iterator[Row]:
                 "is_largest": answers is not None and tried.samples == answers.largest,
                 "is_resolved": answers is not None and answers.is_resolved,
                 "is_fastest": answers is not None and tried.samples == answers.fastest,
-                "is_smallest_near_fastest": answers is not None
-                and tried.samples == answers.smallest_near_fastest,
+                "is_smallest_near_fastest": tried.samples == near,
                 **(summarise(tried.throughputs_per_s) if tried.fits else NOT_MEASURED).as_columns(
                     "throughput_per_s"
                 ),
@@ -115,3 +121,19 @@ def tabulate_batch_sizes(records: Iterable[SearchRecord]) -> Iterator[Row]:
                 if tried.memory_taken_mib is None or tried.memory_limit_mib is None
                 else 1 - tried.memory_taken_mib / tried.memory_limit_mib,
             }
+
+
+def _smallest_near_fastest(record: SearchRecord) -> int | None:
+    """The smallest number of samples whose mean throughput reaches 95 % of the fastest's, of those
+    that have an interval if that has one; None without a fastest.
+    """
+    rates = {each.samples: summarise(each.throughputs_per_s) for each in record.tries if each.fits}
+    fastest = rates.get(record.answers.fastest or 0) if record.answers else None
+    if fastest is None:
+        return None
+    least = min(fastest.count, FEWEST_FOR_INTERVAL)
+    return min(
+        samples
+        for samples, rate in rates.items()
+        if rate.count >= least and rate.value >= NEAR * fastest.value
+    )

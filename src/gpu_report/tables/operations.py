@@ -121,8 +121,8 @@ OPERATION_MEMORY: Final = Table(
     name="operation_memory",
     meaning=(
         "One row per variant and rank: the ten operations that asked for the most memory on the "
-        "variant's device, whether or not it was freed again. No rows for bundles packed before "
-        "the rich profile, nor where CUDA graphs ran the step."
+        "variant's device, whether or not it was freed again. No rows where CUDA graphs ran "
+        "the step."
     ),
     columns=(
         *PROFILED,

@@ -32,7 +32,7 @@ from gpu_report.tables.bundle import (
     steps_from_eager,
     summary_in,
 )
-from gpu_report.tables.statistics import SIGNIFICANCE, difference_of_means, holm
+from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, difference_of_means, holm
 from gpu_report.tables.traces import IDLE_TIME
 from gpu_report.traces.advice import ADVICE_OF
 from gpu_report.words import configuration_in_words, in_words, model_cell, title_cell
@@ -181,14 +181,14 @@ def chains(tables: Tables) -> list[Row]:
                 "several": on_all,
                 "on_cpu": (cpu, fastest_cpu),
                 **_rates("cpu", cpu),
-                "gpu_over_cpu": _factor(tables, eager, cpu),
+                **_factor("gpu_over_cpu", tables, eager, cpu),
                 **_rates("eager", eager if is_eager else None),
-                "fastest_over_eager": _factor(tables, fastest, eager),
+                **_factor("fastest_over_eager", tables, fastest, eager),
                 **_rates("fastest", fastest if has_faster else None),
-                "fastest_over_cpu": math.nan if fastest is eager else _factor(tables, fastest, cpu),
-                "over_fastest_cpu": math.nan
-                if fastest_cpu is cpu
-                else _factor(tables, fastest, fastest_cpu),
+                **_factor("fastest_over_cpu", tables, fastest, None if fastest is eager else cpu),
+                **_factor(
+                    "over_fastest_cpu", tables, fastest, None if fastest_cpu is cpu else fastest_cpu
+                ),
                 "cpu_settings": _settings(fastest_cpu, cpu) if fastest_cpu else "",
                 **_rates("on_all", on_all),
                 "all_settings": _settings(on_all, None) if on_all else "",
@@ -203,10 +203,10 @@ def _rates(name: str, row: Row | None) -> dict[str, float]:
     return {f"{name}{end}": row[f"throughput_per_s{end}"] if row else math.nan for end in ends}
 
 
-def _factor(tables: Tables, row: Row, over: Row | None) -> float:
-    if over is None or over is row:
-        return math.nan
-    return gain_over(tables, row, over).value
+def _factor(name: str, tables: Tables, row: Row, over: Row | None) -> dict[str, float]:
+    """The factor between two throughputs with its interval, missing without another row."""
+    found = NOT_MEASURED if over is None or over is row else gain_over(tables, row, over)
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _settings(row: Row, eager: Row | None) -> str:
@@ -309,7 +309,10 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
 def in_one_line(row: Row) -> str:
     """A row of CHAIN as text: 'LSTM: CPU 463 samples/s, eager 3700 samples/s 8.00×, ...'."""
     found = {column.column: column.quantity(row) for column in CHAIN if isinstance(column, Metric)}
-    texts = {name: number.plain() if number.is_measured else "" for name, number in found.items()}
+    texts = {
+        name: number.plain(interval="over" not in name) if number.is_measured else ""
+        for name, number in found.items()
+    }
     steps = (
         ("CPU", "cpu", ""),
         ("eager", "eager", "gpu_over_cpu"),

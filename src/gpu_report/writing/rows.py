@@ -582,11 +582,12 @@ def sentinels(machine: MachineResults) -> list[Row]:
 
 def without_sentinels(machine: MachineResults) -> str:
     """Which sessions have none, of how many configurations, as a sentence; empty where all do."""
-    watched = set(machine.tables.sentinels["session"])
+    sentinels = rows_of(machine.tables.sentinels)
+    watched = {row["session"] for row in sentinels if row["status"] == "ok"}
     rows = [row for row in machine.measured if row["session"] not in watched]
     if not rows:
         return ""
-    sessions = listed(sorted({str(row["session"]) for row in rows}))
+    sessions = listed([str(session) for session in sorted({row["session"] for row in rows})])
     of = counted(len(rows), "configuration")
     return f"Sessions without sentinels, of unknown drift: {sessions} ({of})."
 

@@ -54,7 +54,7 @@ def test_the_factors_of_a_chain_multiply_to_its_total() -> None:
     assert [row["gpu_over_cpu"], row["fastest_over_eager"]] == pytest.approx([10.0, 4.0])
     assert row["fastest_over_cpu"] == pytest.approx(40.0)
     assert row["needs"] == "fused optimizer, data in GPU memory and torch.compile"
-    assert "fastest 400.0 samples/s (399.6 to 400.4) 4.00×" in in_one_line(row)
+    assert "fastest 400.0 samples/s (399.6 to 400.4) 4.000×" in in_one_line(row)
 
 
 def test_the_fastest_is_compared_with_the_cpus_fastest_too() -> None:

@@ -159,7 +159,7 @@ def test_a_model_whose_recurrent_kernels_are_fp16_in_bf16_is_named(
 def test_sessions_without_sentinels_are_named_with_their_configurations() -> None:
     machine = results_on("cpu", "cuda")
     table = machine.tables.sentinels
-    in_all = changed("cpu", "cuda", sentinels=table.reindex([0]).assign(session=1))
+    in_all = changed("cpu", "cuda", sentinels=table.reindex([0]).assign(session=1, status="ok"))
     of = f"1 ({len(machine.measured)} configurations)"
 
     assert rows.without_sentinels(in_all) == ""

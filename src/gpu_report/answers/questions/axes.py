@@ -129,7 +129,7 @@ def rivals(group: Group, fastest: Row) -> str:
     """
     over = ratio_of("throughput_per_s", group.tables)
     ratios = [(row, over(fastest, row)) for row in group.others if row is not fastest]
-    unclear = [(row, ratio) for row, ratio in ratios if ratio.against(1.0) == "unclear"]
+    unclear = [(row, ratio) for row, ratio in ratios if ratio.against(1.0) != "above"]
     alike = [row for row, ratio in unclear if not ratio.doubts]
     flagged = [row for row, ratio in unclear if ratio.doubts]
 

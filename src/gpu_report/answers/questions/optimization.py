@@ -254,7 +254,9 @@ def _saves(group: Group) -> Answer:
         limit_in_words=f"{tolerance} less",
         holds="below",
         yes=f"{subject} took {saved} less memory at its peak with {name}",
-        no=f"{subject} did not take {tolerance} less memory at its peak with {name}",
+        no=f"{subject} took more memory at its peak with {name}"
+        if ratio.low > 1
+        else f"{subject} did not take {tolerance} less memory at its peak with {name}",
         whether=f"{subject} takes less memory with {name}",
         measured=f": {shown(after, 'memory_peak_mib')} instead of "
         f"{shown(before, 'memory_peak_mib', short=True)} with {group.words(before)}; "

@@ -89,10 +89,9 @@ def smaller(group: Group) -> Answer:
     if verdict == "yes":
         ending = f"{reached}, the smallest within 5 %."
     elif verdict == "too close to call":
-        _, unclear = compared.on("unclear")[0]
         ending = (
             f"{reached}. Whether a smaller batch is within 5 % is too close to call, because "
-            f"{unclear.why_unclear(NEARLY_AS_FAST, '95 %')}."
+            f"{compared.doubt}."
         )
     gain = None
     if group.baseline is not None and not math.isnan(fastest["speedup"]):

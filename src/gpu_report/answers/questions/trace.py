@@ -370,11 +370,8 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
     }
     pays = "below" not in sides or "above" in sides  # unless one of these options alone slows down
     # Those whose trace does not show it too: an option that gains there is evidence all the same.
-    followed = [
-        row
-        for row in asked
-        if pays and row["variant"] in {each["variant"] for each in given} | why_open.keys()
-    ]
+    shown_by = {each["variant"] for each in given} | why_open.keys()
+    followed = [row for row in asked if pays and row["variant"] in shown_by]
     gain, measured, evidence_of_gain = _followed(scope, followed, advice.helpful)
     yield Answer(
         verdict="yes",
