@@ -23,7 +23,8 @@ CELL_TIMEOUT_S = 150
 def checkout(tmp_path: Path) -> Path:
     """A checkout in which nothing was measured."""
     (tmp_path / PUBLISHED).parent.mkdir(parents=True)
-    (tmp_path / PUBLISHED).symlink_to(PROJECT / PUBLISHED)
+    for folder in (PUBLISHED, "config"):
+        (tmp_path / folder).symlink_to(PROJECT / folder)
     (tmp_path / "notebooks").mkdir()
     return tmp_path
 
