@@ -306,6 +306,11 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
     return sorted(sentences, key=lambda first: -sentences[first])
 
 
+def is_compiled(first: Sequence[str]) -> bool:
+    """Whether any of `first_steps` compiles, which takes time that its gain does not contain."""
+    return any("torch.compile" in sentence for sentence in first)
+
+
 def in_one_line(row: Row) -> str:
     """A row of CHAIN as text: 'LSTM: CPU 463 samples/s, eager 3700 samples/s 8.00×, ...'."""
     found = {column.column: column.quantity(row) for column in CHAIN if isinstance(column, Metric)}
