@@ -241,7 +241,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Summary:
 
 def spread_between(tables: Tables, row: Row, other: Row) -> Spread | None:
     """By how much a time of these two may differ because they are of two sessions; None in one
-    session, or where the machine's sentinels do not tell.
+    session, or where the machine's sentinels do not show it.
     """
     if row["session"] == other["session"]:
         return None
