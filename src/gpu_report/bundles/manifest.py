@@ -67,7 +67,7 @@ class Manifest(Part):
     study: Text = Field(description="Name of the study it was packed for.")
     with_traces: bool = Field(description="Whether it has what the trace tables are made from too.")
     records: int = Field(ge=1)
-    dirty_records: int = Field(ge=0, description="Records of no clean commit.")
+    dirty_records: int = Field(ge=0, description="Records not measured from a clean commit.")
     measured_at: Moment = Field(description="Of the newest record.")
     files: Values[FileEntry] = Field(description="In the archive's order, without this one.")
 

@@ -155,7 +155,7 @@ LADDER: Final = VariantFigure(
         "with those above that it does not make redundant, and of the whole ladder without it. "
         "Bars show 95 % intervals; lines join cumulative points of one session. The last column "
         "has the break-even steps of cumulative configurations with torch.compile or CUDA graphs: "
-        "the steps that save the cold-cache compile time against the eager baseline."
+        "those needed to recover the cold-cache compile time against the eager baseline."
     ),
     along=("optimization",),
     rows=_ladders,

@@ -270,8 +270,8 @@ STEPS: Final = VariantFigure(
         "order that goes on in it; numbers in the bars are per cent."
     ),
     caption_on_gpus=(
-        "Right of a GPU's bar are the share in which it was busy with kernels, copies or memsets, "
-        "and that in which it waited for the next launch."
+        "Right of a GPU's bar are the share of the step in which the GPU was busy with kernels, "
+        "copies or memsets, and the share in which it waited for the next launch."
     ),
     rows=profiled_rows,
     draw=steps_figure,

@@ -29,9 +29,9 @@ MEASURES_ALIKE: Final = frozenset(
         "250f5692e6db3cb117f1a8932527470c02a9c351ef48990f15933c6ac5fe368b",
     }
 )
-"""Digests of the measuring code of study.PROTOCOL_VERSION whose numbers may stand side by side.
+"""Digests of the measuring code of study.PROTOCOL_VERSION whose numbers may be compared.
 
-A change of the measuring code raises the version and begins the set anew, unless `python -m
+A change to the measuring code raises the version and empties the set, unless `python -m
 benchmarks.same_measuring` shows that the new code measures alike: then its digest is added.
 """
 _MOST_CHANGES: Final = 100

@@ -145,7 +145,7 @@ WEAKENING: Final[Mapping[str, str]] = {**WEAKENS_TIMES, **INVALIDATES_ALL}
 """Marks with which a time supports a weaker conclusion or none; figures draw it hollow."""
 
 FLAGS_OF_SPEED: Final = frozenset({*WEAKENING, "high variance", "host jitter", "clock drift"})
-"""Marks of a speed that is no good example, although its interval may be sound."""
+"""Quality flags of a speed that is a poor example, although its interval may be sound."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,8 +177,8 @@ class ExperimentResults:
         notes = []
         if "step_time" in keys and self.experiment.axis == "workers":
             notes.append(
-                "The step time is a median: the few steps that wait long for data lower the "
-                "throughput alone."
+                "The step time is a median: the few steps that wait long for data lower only "
+                "the throughput."
             )
         if "quality" in keys and len(qualities) > 1:
             titles = {

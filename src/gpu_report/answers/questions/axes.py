@@ -278,8 +278,8 @@ def workers_help(group: Group) -> Answer:
             [after, before],
         ),
         advice={
-            "yes": f"Load {group.title} with {group.words(after)}, the fastest number measured.",
-            "no": f"Load {group.title} with {group.words(before)}.",
+            "yes": f"Train {group.title} with {group.words(after)}, the fastest number measured.",
+            "no": f"Train {group.title} with {group.words(before)}.",
         },
         gain=gain.inverse if gain.value < 1 else gain,
     )
@@ -317,8 +317,8 @@ def enough(group: Group) -> Answer:
         "of the others.",
     )
     advice = {
-        "yes": f"Load {subject} with {number}.",
-        "no": f"Load {subject} with at least {number}, the largest number measured.",
+        "yes": f"Train {subject} with {number}.",
+        "no": f"Train {subject} with at least {number}, the largest number measured.",
     }
     return Answer(
         verdict=verdict,

@@ -388,8 +388,8 @@ def _error_in_words(row: Row) -> str:
 )
 def devices(scope: Scope) -> Iterator[Answer]:
     """It is if the ratio of the throughputs is above 1, intervals included, at each number of
-    points that both trained, and at which the CPU's loops beside the baseline were measured if they
-    were at any.
+    points that both trained. If the CPU was also measured with options at some of these, only
+    those count.
     """
     for rows, title, key in _by_workload(scope):
         pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])

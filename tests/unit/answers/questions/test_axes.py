@@ -226,7 +226,7 @@ def test_the_fewest_processes_within_five_per_cent_of_the_fastest_are_recommende
 
     found = Case(finding=ENOUGH, verdict="yes", edits=edits).derive()
 
-    assert found.recommendation == "Load image CNN on JPEG files with 2 DataLoader workers."
+    assert found.recommendation == "Train image CNN on JPEG files with 2 DataLoader workers."
     assert found.gain == 2.95
 
 
