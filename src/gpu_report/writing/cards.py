@@ -19,7 +19,7 @@ from gpu_report.glossary import (
     capitalized,
 )
 from gpu_report.printing.number_format import count
-from gpu_report.study.options import NO_OPTIONS, is_bound
+from gpu_report.study.options import NO_OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.bundle import (
     Tables,
@@ -306,9 +306,11 @@ def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:
     return sorted(sentences, key=lambda first: -sentences[first])
 
 
-def is_compiled(first: Sequence[str]) -> bool:
-    """Whether any of `first_steps` compiles, which takes time that its gain does not contain."""
-    return any("torch.compile" in sentence for sentence in first)
+def is_compiled(rows: Sequence[Row]) -> bool:
+    """Whether the fastest of any of these rows of `chains` compiles, which takes time that its gain
+    does not contain.
+    """
+    return any("compile" in option_names(row["pair"][1]["optimization"]) for row in rows)
 
 
 def in_one_line(row: Row) -> str:

@@ -13,6 +13,7 @@ from gpu_report.writing.cards import (
     chains,
     first_steps,
     in_one_line,
+    is_compiled,
     limit_cards,
 )
 from tests.factories import with_tables
@@ -118,6 +119,15 @@ def test_a_fastest_that_an_experiment_compares_is_named_the_largest_gain_first()
 
     assert named == [model for _, model in sorted(compared, reverse=True)]
     assert 0 < len(named) < sum(row["fastest_over_eager"] > 1 for row in rows)
+
+
+def test_what_compiles_is_known_by_the_fastest_and_not_by_the_step_named_first() -> None:
+    rows = chains(studied())
+    compiling = [row for row in rows if row["model"] == "U-Net 64px"]
+
+    assert is_compiled(rows)
+    assert is_compiled(compiling)
+    assert not is_compiled([row for row in rows if row["model"] != "U-Net 64px"])
 
 
 def test_a_step_that_the_fastest_does_without_is_not_named_first() -> None:
