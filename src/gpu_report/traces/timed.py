@@ -1,12 +1,14 @@
 """A trace's tables as of the timed step: kernels and copies last as long under the profiler as
 without it, and the gaps between them do not.
 
-A collective waits for the slowest rank, also for one that the profiler slows. So what of it no
-other work hides is stretched like a gap.
+A collective waits for the slowest rank, also for one that the profiler slows, and its kernel takes
+part of the GPU from others meanwhile. So kernels and the exchange that nothing hides are those of
+the rank that waited least in each step, and waits are stretched like gaps: the GPU is not busy in
+them. Where the waits are not known, all exposed exchange is.
 
-STEPS of the profiled steps -> kernels and copies as they are, or shortened to the timed step; all
-else of the step in the ratio in which it was profiled -> STEPS, DEVICES, IDLE and LAUNCHES of steps
-as long as timed ones
+STEPS and RANKS of the profiled steps -> kernels, copies and exchange as they are, or shortened to
+the timed step; all else of the step in the ratio in which it was profiled -> STEPS, DEVICES, IDLE
+and LAUNCHES of steps as long as timed ones
 """
 
 import math
@@ -21,9 +23,11 @@ from gpu_report.storage.columns import Table
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.quality import AHEAD, AS_TIMED, QUALITY, Gate, invalidated, row_of
+from gpu_report.traces.ranks import RANKS
 from gpu_report.traces.steps import DEVICES, STEPS
 
 _FIXED: Final = ("kernel", "memcpy", "memset")
+_REST: Final = ("communication", "runtime", "loader", "operator", "other")
 _MOST_BUSY: Final = 1.05
 """Kernels and copies of a profiled step up to here over the timed step of the slowest process:
 processes of one training differ by some per cent.
@@ -79,16 +83,22 @@ def of_timed_steps(
     Tables without trusted device work stay as they are: what the profiler adds to an operation on a
     CPU is not known.
     """
-    steps = Gate(tables).rows(STEPS, "device_busy_ms", "wall_ms")
-    fixed_ms = sum(_fixed_ms(row) for row in steps)
-    rest_ms = sum(row["wall_ms"] for row in steps) - fixed_ms
+    parts = _parts(tables)
+    steps = [
+        row for row in Gate(tables).rows(STEPS, "device_busy_ms", "wall_ms") if row["step"] in parts
+    ]
+    fixed_ms = sum(sum(parts[row["step"]].fixed_ms.values()) for row in steps)
+    rest_ms = sum(sum(parts[row["step"]].rest_ms.values()) for row in steps)
     timed_ms = len(steps) * timed.median_ms
     if not (fixed_ms > 0 and (fixed_ms > timed_ms or rest_ms > _LEAST_REST * fixed_ms)):
         return tables
     scale = min(timed_ms / fixed_ms, 1.0)  # processes differ by some per cent
     factor = 0.0 if scale < 1 else (timed_ms - fixed_ms) / rest_ms
     before = {row["step"]: row for row in tables[STEPS]}
-    rows = {step: _timed_step(row, factor, scale) for step, row in before.items()}
+    rows = {
+        step: _timed_step(row, parts[step], factor, scale) if step in parts else row
+        for step, row in before.items()
+    }
     all_ms = sum(rows[row["step"]]["wall_ms"] for row in steps)
     a_step_ms = fixed_ms / len(steps)
     devices = []
@@ -149,36 +159,60 @@ def of_timed_steps(
     }
 
 
-def _fixed_ms(row: Row) -> float:
-    return sum(_known(row[f"{part}_ms"]) for part in _FIXED)
-
-
-def _timed_step(row: Row, factor: float, scale: float) -> Row:
-    """A row of STEPS whose kernels and copies are `scale` of what was profiled, and whose other
-    time is `factor` of it; one without device work as it is.
+@dataclass(frozen=True)
+class _Parts:
+    """What a profiled step consists of: the milliseconds that last as long without the profiler,
+    and those that do not, by part; and whether `rest_ms` has all waits for other ranks.
     """
-    profiled_ms = _fixed_ms(row)
-    if not profiled_ms:
-        return row
-    wall_ms = scale * profiled_ms + factor * (row["wall_ms"] - profiled_ms)
-    busy_ms = scale * profiled_ms + factor * max(row["device_busy_ms"] - profiled_ms, 0.0)
+
+    fixed_ms: dict[str, float]
+    rest_ms: dict[str, float]
+    has_waits: bool
+
+
+def _parts(tables: Mapping[Table, Sequence[Row]]) -> dict[int, _Parts]:
+    """Of each step with device work."""
+    ranks = Gate(tables).rows(RANKS) if RANKS in tables else []
+    least: dict[int, Row] = {}
+    if all(_known(row["wait_ms"]) == row["wait_ms"] for row in ranks):
+        for row in sorted(ranks, key=lambda row: -row["wait_ms"]):
+            least[row["step"]] = row
+    found = {}
+    for row in tables[STEPS]:
+        fixed_ms = {part: _known(row[f"{part}_ms"]) for part in _FIXED}
+        rest_ms = {part: _known(row[f"{part}_ms"]) for part in _REST}
+        if not any(fixed_ms.values()):
+            continue
+        if rank := least.get(row["step"]):
+            exchange_ms = min(rank["exposed_ms"], rank["communication_ms"] - rank["wait_ms"])
+            waits_ms = (
+                fixed_ms["kernel"] + rest_ms["communication"] - rank["compute_ms"] - exchange_ms
+            )
+            fixed_ms |= {"kernel": rank["compute_ms"], "communication": exchange_ms}
+            rest_ms["communication"] = max(waits_ms, 0.0)
+        found[row["step"]] = _Parts(fixed_ms, rest_ms, has_waits=row["step"] in least)
+    return found
+
+
+def _timed_step(row: Row, parts: _Parts, factor: float, scale: float) -> Row:
+    """A row of STEPS whose fixed parts are `scale` of what was profiled, and whose others are
+    `factor` of it.
+    """
+    fixed_ms = sum(parts.fixed_ms.values())
+    times_ms = {
+        part: scale * parts.fixed_ms.get(part, 0.0) + factor * parts.rest_ms.get(part, 0.0)
+        for part in (*_FIXED, *_REST)
+    }
+    wall_ms = sum(times_ms.values())
+    busy_ms, exposed_ms = scale * fixed_ms, times_ms["communication"]
+    if not parts.has_waits:
+        busy_ms += factor * max(row["device_busy_ms"] - fixed_ms, 0.0)
+        exposed_ms = factor * _known(row["exposed_communication_ms"])
     return {
         **row,
-        **{
-            f"{part}_ms": row[f"{part}_ms"] and scale * row[f"{part}_ms"]
-            for part in (*_FIXED, "exposed_copy")
-        },
-        **{
-            f"{part}_ms": factor * _known(row[f"{part}_ms"])
-            for part in (
-                "communication",
-                "exposed_communication",
-                "runtime",
-                "loader",
-                "operator",
-                "other",
-            )
-        },
+        **{f"{part}_ms": time_ms for part, time_ms in times_ms.items()},
+        "exposed_copy_ms": row["exposed_copy_ms"] and scale * row["exposed_copy_ms"],
+        "exposed_communication_ms": exposed_ms,
         "wall_ms": wall_ms,
         "host_busy_ms": row["host_busy_ms"] * wall_ms / row["wall_ms"],
         "device_busy_ms": busy_ms,

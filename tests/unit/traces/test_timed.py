@@ -9,6 +9,7 @@ from gpu_report.tables.statistics import summarise
 from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.quality import QUALITY, Gate
+from gpu_report.traces.ranks import RANKS
 from gpu_report.traces.steps import DEVICES, STEPS
 from gpu_report.traces.tables import TraceTables, slowness_of_profiled_steps, tabulate_trace
 from gpu_report.traces.timed import TimedStep, of_timed_steps
@@ -113,8 +114,10 @@ def test_a_training_on_the_cpu_keeps_the_profiled_step() -> None:
     assert timed(tables, step_us=65) == tables
 
 
-def test_an_exchange_that_nothing_hides_is_stretched_like_a_gap() -> None:
-    """Of 100 us a kernel takes 30 and a collective 40; 50 us are timed."""
+def shared(*, wait_us: float | None) -> TraceTables:
+    """A step of 100 us in which rank 0 computes for 30 and exchanges for 40, of which it waits for
+    `wait_us`; rank 1 computes for 28, exchanges for 5 and waits for nobody.
+    """
     tables = tabulate_trace(
         trace_of(
             step(1, 0, 100),
@@ -126,7 +129,39 @@ def test_an_exchange_that_nothing_hides_is_stretched_like_a_gap() -> None:
             kernel("ncclDevKernel_AllReduce", 50, 40, correlation=2),
         )
     )
-    row = rows(timed(tables, step_us=50), STEPS)[0]
+    ranks = [
+        {
+            "rank": rank,
+            "step": 1,
+            "wall_ms": 0.1,
+            "compute_ms": compute_us / 1e3,
+            "communication_ms": exchange_us / 1e3,
+            "hidden_ms": 0.0,
+            "exposed_ms": exchange_us / 1e3,
+            "wait_ms": None if waited_us is None else waited_us / 1e3,
+        }
+        for rank, compute_us, exchange_us, waited_us in [
+            (0, 30, 40, wait_us),
+            (1, 28, 5, wait_us and 0),
+        ]
+    ]
+    return {**tables, RANKS: ranks}
+
+
+def test_of_a_shared_step_the_rank_that_waited_least_gives_kernels_and_exchange() -> None:
+    """50 us are timed: 33 of kernels and exchange, and 17 for 67 of waits and of the host."""
+    row = rows(timed(shared(wait_us=35), step_us=50), STEPS)[0]
+
+    assert row["kernel_ms"] == pytest.approx(0.028)
+    assert row["device_busy_ms"] == pytest.approx(0.033)
+    assert row["communication_ms"] == pytest.approx(0.005 + 0.037 * 17 / 67)
+    assert row["wall_ms"] == pytest.approx(0.050)
+    parts = ("kernel", "memcpy", "memset", "communication", "runtime", "loader", "operator")
+    assert sum(row[f"{part}_ms"] for part in parts) + row["other_ms"] == pytest.approx(0.050)
+
+
+def test_where_waits_are_not_known_all_exposed_exchange_is_stretched_like_a_gap() -> None:
+    row = rows(timed(shared(wait_us=None), step_us=50), STEPS)[0]
 
     assert row["communication_ms"] == pytest.approx(0.040 * 20 / 70)
     assert row["exposed_communication_ms"] == pytest.approx(0.040 * 20 / 70)
