@@ -34,12 +34,16 @@ from gpu_report.traces.categories import OTHER, category_by_name
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
-from gpu_report.traces.quality import Gate
+from gpu_report.traces.quality import AS_TIMED, QUALITY, Gate
 from gpu_report.traces.steps import SHARES, STEPS
 from gpu_report.traces.tables import TraceTables
 from gpu_report.traces.timeline import TIMELINE
 from gpu_report.traces.trace import HOST
 
+_MOST_SLOWED: Final = 1.1
+"""A profiled step over a timed one, up to which a rank that the others wait for is slow by itself
+and not by the profiler, which slows the host of one more than that of another.
+"""
 STEP_PARTS: Final = (*SHARES, "other")
 """What the wall time of a step is shared out to: each moment counts once, for the first of these
 that goes on in it.
@@ -50,9 +54,10 @@ STEP_SHARES: Final = Table(
     meaning=(
         "One row per profiled variant: what the time of its timed steps went into; of its profiled "
         "ones on a CPU, with a custom training loop, and where no device work is reliable. A GPU's "
-        "kernels and copies last as long as in the profiled steps; the rest of the timed step, "
-        "exchange included, is divided as the rest of the profiled one. Where kernels and copies "
-        "took longer than a timed step, the shares are of their time. The shares from kernel_share "
+        "kernels, copies and exposed exchange last as long as in the profiled steps, on the rank "
+        "that waited least; the rest of the timed step, waits for other ranks included, is divided "
+        "as the rest of the profiled one. Where kernels and copies took longer than a timed step, "
+        "the shares are of their time. The shares from kernel_share "
         "to other_share sum to 1; of the GPU's parts the CPU has 0."
     ),
     columns=(
@@ -105,7 +110,9 @@ STEP_CATEGORIES: Final = Table(
         "One row per profiled variant and category of the device's work, the longest first, and "
         "one for the time in which it had none: what a step consists of, on a GPU a timed one. "
         "Kernels, copies and memsets that ran at the same time share it, so that the times sum to "
-        "the step. That of a custom training loop is a whole training, as profiled."
+        "the step; communication has the time in which nothing else ran, and waits for other "
+        "ranks are idle where they are known. That of a custom training loop is a whole training, "
+        "as profiled."
     ),
     columns=(
         *PROFILED,
@@ -119,6 +126,7 @@ LAYOUT_CONVERSION: Final = "layout conversion"
 wants; such kernels are not in the category convolution here.
 """
 IDLE_TIME: Final = "idle"
+COMMUNICATION: Final = "communication"
 
 IDLE_CAUSES: Final = Table(
     name="idle_causes",
@@ -283,7 +291,8 @@ RANKS: Final = Table(
         flag(
             "is_slow",
             f"Every other rank waited at least {ranks.SLOW_FROM:.0%} of the median step longer "
-            "than this one.",
+            f"than this one, in steps that the profiler made at most {_MOST_SLOWED - 1:.0%} "
+            "longer.",
         ),
     ),
 )
@@ -385,7 +394,10 @@ def trusted_timeline(each: Gate) -> Iterator[Row]:
 
 def _ranks(each: Profiled) -> Iterator[Row]:
     rows = each.rows(ranks.RANKS)
-    slow = ranks.slow_rank(rows)
+    is_slowed = any(
+        row["check"] == AS_TIMED and row["value"] > _MOST_SLOWED for row in each.tables[QUALITY]
+    )
+    slow = None if is_slowed else ranks.slow_rank(rows)
     return ({**row, "is_slow": row["rank"] == slow} for row in ranks.median_ranks(rows))
 
 
@@ -495,6 +507,7 @@ def _step_categories(each: Profiled) -> Iterator[Row]:
         if on_cpu
         else _times_of_kernels(each)
     )
+    is_exchanging = not on_cpu and times_ms.pop(COMMUNICATION, 0.0) > 0
     if not steps or not times_ms.total():
         return
     wall_ms = _mean([row["wall_ms"] for row in steps])
@@ -502,8 +515,13 @@ def _step_categories(each: Profiled) -> Iterator[Row]:
         times_ms.total() / len(steps) if on_cpu else _mean([row["device_busy_ms"] for row in steps])
     )
     busy_ms = min(wall_ms, work_ms)
-    scale = busy_ms / times_ms.total()
+    exchange_ms = 0.0
+    if is_exchanging:
+        own_ms = _mean([sum(row[f"{part}_ms"] for part in _OF_GPUS) for row in steps])
+        exchange_ms = max(busy_ms - own_ms, 0.0)
+    scale = (busy_ms - exchange_ms) / times_ms.total()
     times_ms = Counter({category: scale * time_ms for category, time_ms in times_ms.items()})
+    times_ms += Counter({COMMUNICATION: exchange_ms})
     for category, time_ms in [*times_ms.most_common(), (IDLE_TIME, wall_ms - busy_ms)]:
         yield {"category": category, "ms_per_step": time_ms, "share": time_ms / wall_ms}
 

@@ -14,10 +14,11 @@ from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
+from gpu_report.traces.quality import QUALITY
 from gpu_report.traces.ranks import COLLECTIVES, RANKS
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import EMPTY_TABLES as EMPTY
-from gpu_report.traces.tables import TraceTables
+from gpu_report.traces.tables import TraceTables, slowness_of_profiled_steps
 from gpu_report.traces.timeline import TIMELINE
 from tests.tabulated import tabulate_profiles
 from tests.trace_frames import with_failed_check
@@ -67,11 +68,11 @@ def test_shares_are_of_the_time_of_all_steps_and_not_the_mean_of_their_shares() 
     assert (row["device_busy_share"], row["device_idle_share"]) == (0.3, 0.7)
 
 
-def worked(*kernels: tuple[str, str, float]) -> TraceTables:
+def worked(*kernels: tuple[str, str, float], **step: float) -> TraceTables:
     """Two steps of 10 ms in which the GPU works for 6, by these kernels: name, category and sum of
-    their times.
+    their times. `step` has other cells of both.
     """
-    tables = with_steps({}, {})
+    tables = with_steps(step, step)
     rows = [
         {"name": name, "category": category, "total_ms": total_ms}
         for name, category, total_ms in kernels
@@ -94,6 +95,20 @@ def test_the_categories_of_a_step_and_its_idle_time_sum_to_it() -> None:
         {"convolution": 3.0, "layout conversion": 2.0, "optimizer": 1.0, "idle": 4.0}
     )
     assert table["share"].sum() == pytest.approx(1.0)
+
+
+def test_communication_has_the_time_of_a_step_in_which_nothing_else_runs() -> None:
+    # Its kernels ran for 8 ms in each step, waits and what kernels hid of them included.
+    tables = worked(
+        ("sm90_xmma_fprop", "convolution", 12.0),
+        ("ncclDevKernel_AllReduce", "communication", 16.0),
+        kernel_ms=5.5,
+    )
+
+    table = table_of("step_categories", {CUDA: tables})
+
+    times = dict(zip(table["category"], table["ms_per_step"], strict=True))
+    assert times == pytest.approx({"convolution": 5.5, "communication": 0.5, "idle": 4.0})
 
 
 def test_kernels_of_a_cuda_graph_are_known_by_their_names() -> None:
@@ -287,6 +302,16 @@ def test_each_rank_has_the_median_of_its_steps_and_the_one_that_the_other_waits_
     )
     assert list(table["is_slow"]) == is_slow
     assert list(table["communication_ms"]) == [3.0, 3.0]
+
+
+def test_a_rank_that_the_profiler_may_have_slowed_is_not_called_slow() -> None:
+    tables = with_ranks(2.0, 3.0, 1.0, 3.0, 2.0)
+    found = [
+        [*table_of("ranks", {CUDA: {**tables, QUALITY: [check]}})["is_slow"]]
+        for check in map(slowness_of_profiled_steps, (1.09, 1.11))
+    ]
+
+    assert found == [[False, True], [False, False]]
 
 
 def test_ranks_whose_traces_lost_work_have_no_rows() -> None:
