@@ -33,7 +33,7 @@ from gpu_report.tables.bundle import (
     summary_in,
 )
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, difference_of_means, holm
-from gpu_report.tables.traces import IDLE_TIME
+from gpu_report.tables.traces import COMMUNICATION, IDLE_TIME
 from gpu_report.traces.advice import ADVICE_OF
 from gpu_report.words import configuration_in_words, in_words, model_cell, title_cell
 from gpu_report.writing.table import Text, metric
@@ -407,7 +407,8 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
 def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -> str:
     """What to try: to load data faster where the loop mostly waits for them, or a few steps wait
     for longer than all are idle; else the first advice whose option is not on, and was not
-    measured alone without a gain.
+    measured alone without a gain. Where devices share a training, a larger batch hides what each
+    step costs them in waits.
 
     `shares` are those of a step by category.
     """
@@ -436,6 +437,9 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
                 f"{_settings(vain[0], row)} with the fastest's other options "
                 "(no significant gain alone)"
             )
+    exchange = shares.get(COMMUNICATION, 0.0)
+    if row["devices"] > 1 and idle + exchange > 1 - ALWAYS_BUSY:
+        return NEXT["communication" if exchange > idle else "small kernels"]
     left = "only faster kernels" if is_busy else "less Python between operations"
     return "not known" if unknown and 1 - idle < ALWAYS_BUSY else left
 

@@ -323,6 +323,25 @@ def test_a_gpu_that_waits_neither_for_data_nor_for_others_waits_for_launches(
     assert card["left"] == left
 
 
+@pytest.mark.parametrize(
+    ("category", "idle", "left"),
+    [
+        ("convolution", 0.04, "only faster kernels"),
+        ("convolution", 0.1, "use a larger batch"),
+        ("communication", 0.1, "overlap communication"),
+    ],
+)
+def test_what_a_shared_step_loses_in_waits_or_exchange_is_named(
+    category: str, idle: float, left: str
+) -> None:
+    tables = base(("cpu", "cuda", "cuda:1"))[0]
+    several = next(row["several"] for row in chains(tables) if row["several"])
+
+    card = card_of(tables, several["variant"], idle=idle, category=category)
+
+    assert card["left"] == left
+
+
 def test_without_any_trace_there_is_no_card() -> None:
     tables = studied()
 
