@@ -54,7 +54,7 @@ from gpu_report.words import (
     value_words,
     with_configurations,
 )
-from gpu_report.writing.machine import MachineResults
+from gpu_report.writing.machine import MachineResults, parts_of_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -339,6 +339,19 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
 
 
 _ENDS: Final = ("", "_low", "_high", "_count")
+
+
+def steps_of_sharing(tables: Tables, sharing: Iterable[Row]) -> list[Row]:
+    """Of each of these rows of weak scaling whose step was profiled, what it consists of; none
+    where no devices share a profiled step.
+    """
+    parts = parts_of_steps(tables)
+    found = [
+        {**row, **parts[row["variant"]]}
+        for row in sharing
+        if row["variant"] in parts and not row["is_divided"]
+    ]
+    return found if any(row["devices"] > 1 for row in found) else []
 
 
 def _method(row: Row, *, devices: str = "", is_divided: bool = False) -> str:

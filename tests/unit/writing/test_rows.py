@@ -92,6 +92,21 @@ def test_agents_that_share_a_host_are_said_to_test_no_network_and_hosts_are_name
     assert "DDP, 2 hosts" in {row["method"] for row in on_two}
 
 
+def test_a_step_of_one_gpu_is_above_those_of_several_where_both_were_profiled() -> None:
+    machine, shown = scaling()
+    sharing = rows.sharing(machine, shown)
+    found = rows.steps_of_sharing(machine.tables, sharing)
+    alone = machine.tables.step_categories
+    alone = alone[alone["variant"].isin([row["variant"] for row in found if row["devices"] == 1])]
+
+    assert {row["devices"] for row in found} == {1, 2}
+    for row in found:
+        parts = row["own_ms"] + row["exchange_ms"] + row["idle_ms"]
+        of_step = machine.tables.step_categories.set_index("variant").loc[row["variant"]]
+        assert parts == pytest.approx(of_step["ms_per_step"].sum())
+    assert rows.steps_of_sharing(with_tables(machine.tables, step_categories=alone), sharing) == []
+
+
 def with_scaling(machine: MachineResults, frame: Any) -> tuple[MachineResults]:
     return (replace(machine, tables=with_tables(machine.tables, scaling_efficiency=frame)),)
 
