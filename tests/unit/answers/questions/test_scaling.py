@@ -20,9 +20,11 @@ def shared(column: str, value: float, spread: float = 0.0, **where: object) -> E
     return Edit(table=FIGURES, where=where, cells=figure(column, value, spread))
 
 
-def of_two(value: float, spread: float = 0.0, *, precision: str = "bf16") -> Edit:
+def of_two(
+    value: float, spread: float = 0.0, *, precision: str = "bf16", column: str = "weak_efficiency"
+) -> Edit:
     return shared(
-        "weak_efficiency",
+        column,
         value,
         spread,
         strategy="ddp",
@@ -30,6 +32,10 @@ def of_two(value: float, spread: float = 0.0, *, precision: str = "bf16") -> Edi
         is_weak=True,
         precision=precision,
     )
+
+
+def gained(value: float, spread: float, *, precision: str = "bf16") -> Edit:
+    return of_two(value, spread, precision=precision, column="base_speedup")
 
 
 def captured(value: float, spread: float) -> Edit:
@@ -53,7 +59,12 @@ def speedups(value: float, spread: float = 0.01) -> list[Edit]:
 
 
 CASES = [
-    *cases(f"scaling_pays/{MODEL}", yes=(), no=[of_two(0.8, 0.01)], unresolved=[of_two(0.9, 0.02)]),
+    *cases(
+        f"scaling_pays/{MODEL}",
+        yes=[gained(1.1, 0.05)],
+        no=[gained(0.9, 0.05)],
+        unresolved=[gained(1.0, 0.05)],
+    ),
     *cases(
         "scaling_ddp_cost",
         yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)],
@@ -125,15 +136,25 @@ def test_what_ranks_on_a_cpu_share_answers_nothing_about_speed() -> None:
     assert not [finding for finding in found if finding.experiment == "scaling"]
 
 
-def test_the_fastest_configuration_alone_decides_whether_further_gpus_pay() -> None:
+def test_the_fastest_configuration_alone_says_how_much_faster_several_gpus_are() -> None:
     (case,) = cases(
-        f"scaling_pays/{MODEL}", yes=[of_two(0.8, 0.01, precision="fp32"), of_two(0.95, 0.01)]
+        f"scaling_pays/{MODEL}", yes=[gained(0.8, 0.01, precision="fp32"), gained(1.9, 0.01)]
     )
 
     found = case.derive()
 
     assert found.verdict == "yes"
     assert "fp32" not in found.statement
+
+
+def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_they_keep() -> None:
+    (case,) = cases(f"scaling_pays/{MODEL}", yes=[gained(1.2, 0.1), of_two(0.6, 0.05)])
+
+    found = case.derive()
+
+    assert found.gain == 1.2
+    assert "and 8 samples on each GPU: 60.0 % (55.0 to 65.0)" in found.recommendation
+    assert "60.0 % (55.0 to 65.0) of the throughput of 2 independent" in found.statement
 
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
