@@ -1,15 +1,13 @@
-"""Questions about what a step consists of: what limits it, is copying the bottleneck (B6), how near
-does it come to the ceilings of the hardware (C5), and what the advice of traces asks.
+"""Questions about what a step consists of: is copying the bottleneck (B6), how near does it come to
+the ceilings of the hardware (C5), and what the advice of traces asks.
 
 Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from typing import Final
 
 from gpu_report.answers.estimate import Estimate, estimate, gain_over, speedup
@@ -33,7 +31,7 @@ from gpu_report.answers.question import (
     question,
 )
 from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
-from gpu_report.glossary import PRECISIONS, Row, capitalized
+from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
 from gpu_report.tables.marks import FLAGS_OF_SPEED, marks_in
@@ -47,7 +45,6 @@ from gpu_report.words import (
     configuration_in_words,
     described,
     device_in_words,
-    listed,
     model_words,
     optimization_in_words,
 )
@@ -81,10 +78,7 @@ PARTS_IN_WORDS: Final[Mapping[str, str]] = {
     "launch": "launching",
     "host": "Python between two operations",
 }
-"""Each limit as a sentence names it."""
-
-
-_NOTE: Final = " Launching sums the host's parts runtime, operator and other."
+"""Each part as a sentence names it."""
 
 
 def parts_of(row: Row) -> dict[str, float]:
@@ -113,76 +107,6 @@ def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
     shares = shares_of_steps(Gate(tables), on_cpu=on_cpu)
     parts = parts_of({"device": CPU if on_cpu else device, **shares})
     return {name: part for name, part in parts.items() if part}
-
-
-@question("What limits the step of most configurations?", TRACE)
-def limits(scope: Scope) -> Iterator[Answer]:
-    """A part limits a configuration if it takes more than half of its step: then nothing else takes
-    as much, and no other remedy can make the step twice as fast. On a GPU each moment counts once:
-    for kernels, then for copies that none of them hides, exchange, waiting for data, and for the
-    host what is left. A trace of the CPU shows waiting for data, operations, exchange and what
-    happens between operations, but not what an operation itself waits for. The answer is yes where
-    more than half of the configurations with a usable trace have a limit.
-    """
-    gpus_first = sorted(scope.rows, key=lambda row: bool(row["device"] == CPU))
-    for device, rows in grouped(gpus_first, lambda row: row["device"]).items():
-        largest = (one for row in rows for one in _largest_part(row))
-        known = sorted(largest, key=lambda one: -one[2])
-        shown_by = [row["variant"] for row, _, _ in known]
-        unknown = [
-            (row, _failed_check(scope, row)) for row in rows if row["variant"] not in shown_by
-        ]
-        dominant = [(row, name) for row, name, part in known if part > HALF]
-        where = device_in_words(device)
-        statement = (
-            f"On {where}, one part takes more than half of the step in "
-            f"{how_many(len(dominant), len(known), _PROFILED)}{_not_shown(len(unknown))}."
-            + _by_workload(dominant)
-        )
-        if not known:
-            statement = f"What limits training on {where} {_no_trace_shows(*unknown[0])}"
-        yield Answer(
-            verdict=_verdict(len(known), is_yes=2 * len(dominant) > len(known)),
-            statement=statement,
-            subject=where,
-            evidence=(
-                *(
-                    evidence(
-                        f"{'limit' if part > HALF else 'largest part, no limit'}: {name}",
-                        share(part).plain(),
-                        "step_shares",
-                        row,
-                    )
-                    for row, name, part in known
-                ),
-                *(
-                    evidence("limit missing in the trace", reason, "trace_doubts", row)
-                    for row, reason in unknown
-                ),
-            ),
-            key=key_of(device),
-        )
-
-
-def _largest_part(row: Row) -> Iterator[tuple[Row, str, float]]:
-    """The configuration, its part that takes most, as an answer names it, and the share of that;
-    nothing where its trace does not show it.
-    """
-    for name, part in sorted(parts_of(row).items(), key=itemgetter(1))[-1:]:
-        on_cpu = row["device"] == CPU and name == "kernels"
-        yield row, "operations" if on_cpu else PARTS_IN_WORDS[name], part
-
-
-def _by_workload(dominant: Sequence[tuple[Row, str]]) -> str:
-    """A sentence that counts the configurations with each limit; empty without any."""
-    if not dominant:
-        return ""
-    parts = []
-    for title, alike in grouped(dominant, lambda limit: limit[0]["workload_title"]).items():
-        counts = Counter(name for _, name in alike).most_common()
-        parts.append(f"{title}: {listed([f'{name} ({count})' for name, count in counts])}")
-    is_host = any(name == PARTS_IN_WORDS["launch"] for _, name in dominant)
-    return f" {capitalized('; '.join(parts))}." + (_NOTE if is_host else "")
 
 
 @question("Is copying between host and device the bottleneck of any training?", TRACE)

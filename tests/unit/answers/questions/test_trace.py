@@ -5,6 +5,7 @@ import pytest
 
 from gpu_report.answers.finding import Finding
 from gpu_report.answers.question import QUESTIONS
+from gpu_report.answers.questions.trace import parts_of
 from gpu_report.answers.scope import TRACE, chapter_scopes, key_of
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.advice import ALL_ADVICE, Advice
@@ -179,40 +180,18 @@ def test_without_a_gpu_nothing_is_asked_about_one() -> None:
     answers = {question.name: list(question.answers(scope)) for question in asked}
 
     assert not any(answers[name] for name in of_gpus)
-    assert [answer.key for answer in answers["limits"]] == ["cpu"]
+    assert answers["data_loader"]
 
 
 EAGER, FASTEST = "cnn-medium-cuda-b64-w0-fp32-e15", "cnn-medium-cuda-b1024-w0-fp32-e15"
-LIMITS, ON_CPU, COPYING = "trace_limits/cuda", "trace_limits/cpu", "trace_transfer_bound"
+COPYING = "trace_transfer_bound"
 MISSING = float("nan")
 
 
-def steps(
-    *,
-    kernels: float = 0.0,
-    copies: float = 0.0,
-    exchange: float = 0.0,
-    wait: float = 0.0,
-    **where: str,
-) -> list[Edit]:
-    """What a profiled step of the variants on the accelerator went into; the rest is the host's."""
-    shares = {
-        **dict.fromkeys((f"{part}_share" for part in STEP_PARTS), 0.0),
-        "kernel_share": kernels,
-        "memcpy_share": copies,
-        "exposed_copy_share": copies,
-        "communication_share": exchange,
-        "loader_share": wait,
-        "other_share": 1 - kernels - copies - exchange - wait,
-    }
-    return [Edit(table="step_shares", where={"device": "cuda", **where}, cells=shares)]
-
-
-def steps_on_cpu(**parts: float) -> list[Edit]:
-    """What a profiled step of the variants on the CPU went into."""
-    shares = {**dict.fromkeys(STEP_PARTS, 0.0), **parts}
-    cells = {f"{part}_share": share for part, share in shares.items()}
-    return [Edit(table="step_shares", where={"device": "cpu"}, cells=cells)]
+def steps(*, copies: float, **where: str) -> list[Edit]:
+    """The share of a step that copies took on the accelerator."""
+    cells = {"exposed_copy_share": copies}
+    return [Edit(table="step_shares", where={"device": "cuda", **where}, cells=cells)]
 
 
 def idle(eager: float, fastest: float = 0.1) -> list[Edit]:
@@ -227,17 +206,7 @@ def idle(eager: float, fastest: float = 0.1) -> list[Edit]:
     ]
 
 
-EVEN = steps(kernels=0.3, copies=0.2, wait=0.2)
-NOTHING_TOLD = steps(kernels=MISSING)
-ON_CPU_EVEN = steps_on_cpu(operator=0.4, other=0.3, loader=0.3)
-LIMITS_CASES = [
-    *cases(LIMITS, yes=steps(kernels=0.9), no=EVEN, unresolved=NOTHING_TOLD),
-    *cases(
-        ON_CPU,
-        yes=steps_on_cpu(operator=0.9, other=0.1),
-        no=ON_CPU_EVEN,
-        unresolved=steps_on_cpu(operator=MISSING),
-    ),
+SHARE_CASES = [
     *cases(
         COPYING,
         yes=[*steps(copies=0.05), *steps(copies=0.3, variant=RESIDENT)],
@@ -257,53 +226,35 @@ def found(finding: str, *edits: Edit) -> Finding:
     return Case(finding=finding, verdict="yes", edits=edits).derive()
 
 
-def limit_of_variant(
-    *edits: Edit, variant: str = RESIDENT, finding: str = LIMITS
-) -> tuple[str, str, str]:
-    """The label of its evidence, the number without interval, and the table."""
-    (one,) = [part for part in found(finding, *edits).evidence if part.variant == variant]
-    return one.label, one.value.partition(" (")[0], one.table
-
-
 @pytest.mark.parametrize(
-    ("parts", "limit", "share"),
+    ("device", "shares", "parts"),
     [
-        ({"kernels": 0.7, "copies": 0.1}, "kernels", "70.0"),
-        ({"copies": 0.7, "kernels": 0.1}, "copies", "70.0"),
-        ({"exchange": 0.7, "kernels": 0.1}, "communication between processes", "70.0"),
-        ({"wait": 0.7, "kernels": 0.2}, "waiting for data", "70.0"),
-        ({"wait": 0.1, "kernels": 0.1, "copies": 0.1}, "launching", "70.0"),
-        ({"kernels": 0.5, "wait": 0.3}, "largest part, no limit: kernels", "50.0"),
+        ("cuda", {"kernel": 0.6, "memset": 0.1, "memcpy": 0.3}, {"kernels": 0.7, "transfer": 0.3}),
+        ("cuda", {"communication": 0.7, "kernel": 0.3}, {"communication": 0.7, "kernels": 0.3}),
+        ("cuda", {"runtime": 0.2, "operator": 0.3, "other": 0.5}, {"launch": 1.0}),
+        ("cuda", {"kernel": 0.7, "runtime": MISSING}, {"kernels": 0.7}),
+        ("cuda", {"kernel": 0.4, "runtime": MISSING}, {}),
+        ("cpu", {"operator": 0.9, "other": 0.1}, {"kernels": 0.9, "host": 0.1}),
     ],
 )
-def test_the_part_that_takes_more_than_half_of_a_step_limits_it(
-    parts: Any, limit: str, share: str
+def test_the_parts_of_a_step_are_known_where_all_are_or_one_takes_more_than_half(
+    device: str, shares: dict[str, float], parts: dict[str, float]
 ) -> None:
-    label, value, table = limit_of_variant(*steps(**parts))
+    row = {f"{part}_share": shares.get(part, 0.0) for part in STEP_PARTS}
 
-    assert label == (limit if "no limit" in limit else f"limit: {limit}")
-    assert table == "step_shares"
-    assert value.startswith(share)
+    found = parts_of({"device": device, **row})
 
-
-def test_the_largest_part_of_a_step_on_a_cpu_has_no_kernels() -> None:
-    statement = found(ON_CPU, *steps_on_cpu(operator=0.9, other=0.1)).statement
-
-    assert "operations (" in statement
-    assert "kernels" not in statement
+    assert {name: part for name, part in found.items() if part} == pytest.approx(parts)
 
 
-def test_a_trace_whose_steps_are_invalidated_is_named_with_the_check_and_decides_nothing() -> None:
-    cells = {"check": "durations", "spoils": "steps"}
-    spoiled = Edit(table="trace_doubts", where={"variant": SLOWED}, cells=cells)
-    gone = steps(kernels=MISSING, variant=SLOWED)
+def test_copying_that_no_trace_shows_is_open_with_the_check_that_the_first_failed() -> None:
+    first = "cnn-large-cuda-b64-w0-fp32-e3"
+    cells = {"variant": first, "check": "durations", "spoils": "steps"}
+    doubted = Edit(table="trace_doubts", where={}, cells=cells)
 
-    assert limit_of_variant(spoiled, *gone, variant=SLOWED) == (
-        "limit missing in the trace",
-        "it failed the check 'durations'",
-        "trace_doubts",
-    )
-    assert "; 1 trace lacks this." in found(LIMITS, spoiled, *gone).statement
+    statement = found(COPYING, doubted, *steps(copies=MISSING)).statement
+
+    assert "it failed the check 'durations'" in statement
 
 
 def test_the_idle_shares_are_those_of_the_eager_and_the_fastest_configuration() -> None:
@@ -331,4 +282,4 @@ def test_copies_are_no_bottleneck_where_none_of_the_traces_that_show_them_has_on
     assert answer.statement.endswith("; 1 trace lacks this.")
 
 
-CASES = [*TRACE_CASES, *LIMITS_CASES]
+CASES = [*TRACE_CASES, *SHARE_CASES]
