@@ -151,15 +151,21 @@ def ddp_cost(scope: Scope) -> Iterator[Answer]:
 
 
 def _kept(alone: Row, weak: Iterable[Row]) -> str:
-    """What the most devices keep of the efficiency on one, as the end of a sentence about it."""
+    """What each of the most devices reaches of the throughput on one, as the end of a sentence
+    about it.
+    """
     shared = [row for row in weak if row["ddp1_variant"] == alone["variant"]]
     if not shared:
         return ""
     most = max(shared, key=lambda row: int(row["devices"]))
-    share = ratio_of("weak_efficiency")(most, alone)
+    share = estimate(most, "weak_efficiency_ddp1")
     if share.doubts:
         return ""
-    return f", of which {most['devices']} devices keep {as_share(share, short=True)}"
+    loss = ": the loss is DDP's own work, and the exchange costs nothing measurable"
+    return (
+        f", and on {most['devices']} devices each {as_share(share, short=True)} of that"
+        + loss * (share.value >= 1)
+    )
 
 
 @question("Do CUDA graphs improve scaling?", "parallelism")

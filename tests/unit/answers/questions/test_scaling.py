@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gpu_report.answers.questions import derive_findings
-from tests.unit.answers.editing import Edit, base, cases, edited, figure
+from tests.unit.answers.editing import Case, Edit, base, cases, edited, figure
 from tests.unit.answers.shared import DEFAULTS, PARTS, SETTINGS, SharedCase, setting
 
 MODEL = "u_net_64px"
@@ -155,6 +155,22 @@ def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_the
     assert found.gain == 1.2
     assert "and 8 samples on each GPU: 60.0 % (55.0 to 65.0)" in found.recommendation
     assert "60.0 % (55.0 to 65.0) of the throughput of 2 independent" in found.statement
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.9, "90.00 %"), (1.01, "101.0 %")])
+def test_what_devices_reach_of_ddp_on_one_is_that_of_pairs_and_explained_from_100_percent(
+    share: float, words: str
+) -> None:
+    edits = [
+        shared("weak_efficiency", 0.9, 0.01, devices=1),
+        shared("weak_efficiency", 0.8, 0.01, devices=2),
+        shared("weak_efficiency_ddp1", share, 0.005, strategy="ddp", devices=2),
+    ]
+
+    found = Case(finding="scaling_ddp_cost", verdict="yes", edits=edits).derive()
+
+    assert f"on 2 devices each {words}" in found.statement
+    assert ("the exchange costs nothing" in found.statement) == (share > 1)
 
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
