@@ -26,7 +26,7 @@ ACROSS_EXPERIMENTS: Final[Mapping[str, tuple[QuestionName, ...]]] = {
     "Why do small models gain little on a GPU?": (("size", "overhead"),),
     "How can GPU idle time be reduced?": (
         ("workers", "help"),
-        (TRACE, "less_idle"),
+        (TRACE, "idle"),
         (TRACE, "synchronising_calls"),
     ),
     "Does a larger batch cost quality?": (("batch_size", "quality"),),

@@ -5,7 +5,7 @@ Where the profiler slowed the step too much, the trace's quality gate leaves the
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -27,7 +27,6 @@ from gpu_report.answers.question import (
     decided,
     evidence_of,
     missing,
-    not_measured,
     question,
 )
 from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
@@ -115,7 +114,47 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
     at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies within the
     device count too, because the trace sums all of them.
     """
-    column = "exposed_copy_share"
+    return _bottleneck(
+        scope,
+        "exposed_copy_share",
+        holds="Copying was the bottleneck",
+        took="copies that no kernel hid took",
+        whether="copying is the bottleneck of a training",
+        label="copies that no kernel hid",
+    )
+
+
+@question("Is the GPU idle for at least 20 % of any step?", TRACE)
+def idle(scope: Scope) -> Iterator[Answer]:
+    """Without this time the step would be at least 1.25 times as fast (Amdahl's law). Of each model
+    whose eager baseline on one device is as idle, the fastest configuration is given too.
+    """
+    return _bottleneck(
+        scope,
+        "device_idle_share",
+        holds=f"The GPU was idle for at least {100 * BOTTLENECK:g} % of the step",
+        took="it was idle for",
+        whether="the GPU is idle for that long",
+        label="idle",
+        because=partial(_paced_by_host, scope),
+        ending=_idle_models(scope),
+    )
+
+
+def _bottleneck(
+    scope: Scope,
+    column: str,
+    *,
+    holds: str,
+    took: str,
+    whether: str,
+    label: str,
+    because: Callable[[Row], str] = lambda _: "",
+    ending: str = "",
+) -> Iterator[Answer]:
+    """In how many configurations on a GPU the share of this column is a bottleneck, and the most;
+    `because` is said of that one.
+    """
     asked = [row for row in scope.rows if row["device"] != CPU]
     if not asked:
         return
@@ -124,36 +163,36 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
     bound = [row for row in known if row[column] >= BOTTLENECK]
     if known:
         statement = (
-            f"Copying was the bottleneck in {how_many(len(bound), len(known), _PROFILED)}: copies "
-            f"that no kernel hid took {shown(known[0], column)} of the step at most, in "
-            f"{described(known[0])}{_not_shown(len(asked) - len(known))}."
+            f"{holds} in {how_many(len(bound), len(known), _PROFILED)}: {took} "
+            f"{shown(known[0], column)} of the step at most, in {described(known[0])}"
+            f"{because(known[0])}{_not_shown(len(asked) - len(known))}.{ending}"
         )
     else:
         doubt = _no_trace_shows(asked[0], _failed_check(scope, asked[0]))
-        statement = f"Whether copying is the bottleneck of a training {doubt}"
+        statement = f"Whether {whether} {doubt}"
     yield Answer(
         verdict=_verdict(len(known), is_yes=bool(bound)),
         statement=statement,
-        evidence=evidence_of_columns(known, {column: "copies that no kernel hid"}, scope.table),
+        evidence=evidence_of_columns(known, {column: label}, scope.table),
     )
 
 
-@question("Did optimization reduce GPU idle time?", TRACE)
-def less_idle(scope: Scope) -> Iterator[Answer]:
-    """Covers each model whose GPU was idle for at least 20 % of the eager baseline's step on one
-    device. The answer is yes if the printed idle share is smaller with the fastest configuration of
-    any of them.
+def _paced_by_host(scope: Scope, row: Row) -> str:
+    """The part of a configuration's idle time in gaps that ended with a late launch or a late
+    start, as the end of a sentence about it.
     """
+    gaps = [each for each in rows_of(scope.tables.idle_causes) if each["variant"] == row["variant"]]
+    late_ms = sum(gap["total_ms"] for gap in gaps if gap["cause"] in ("host", "launch"))
+    if not late_ms:
+        return ""
+    part = share(late_ms / sum(gap["total_ms"] for gap in gaps)).plain()
+    return f", {part} of it in gaps of the causes host and launch"
+
+
+def _idle_models(scope: Scope) -> str:
+    """A sentence about the models whose eager baseline is idle for long; empty without any."""
     column = "device_idle_share"
     rows = {row["variant"]: row for row in scope.rows if not math.isnan(row[column])}
-    known = [
-        (eager, fastest)
-        for names in eager_and_fastest(scope.tables)
-        if rows.keys() >= {*names}
-        for eager, fastest in [(rows[names[0]], rows[names[-1]])]
-        if not (eager["begins_anew"] or configuration_in_words(eager, beside=eager))
-    ]
-    idle = [pair for pair in known if pair[0][column] >= BOTTLENECK]
     models = [
         f"{model_words(eager)} {shown(eager, column)}, "
         + (
@@ -162,26 +201,13 @@ def less_idle(scope: Scope) -> Iterator[Answer]:
             else f"with the fastest configuration {shown(fastest, column)} "
             f"({configuration_in_words(fastest, beside=eager)})"
         )
-        for eager, fastest in idle
+        for names in eager_and_fastest(scope.tables)
+        if rows.keys() >= {*names}
+        for eager, fastest in [(rows[names[0]], rows[names[-1]])]
+        if eager[column] >= BOTTLENECK
+        and not (eager["begins_anew"] or configuration_in_words(eager, beside=eager))
     ]
-    if known:
-        yield Answer(
-            verdict="yes"
-            if any(round(eager[column] - fastest[column], 3) > 0 for eager, fastest in idle)
-            else "no",
-            statement=f"With the eager baseline, the GPU was idle for at least "
-            f"{100 * BOTTLENECK:g} % of the step in {how_many(len(idle), len(known), 'model')}"
-            f"{': ' * bool(idle)}{'; '.join(models)}.",
-            evidence=evidence_of_columns(
-                list({row["variant"]: row for pair in idle or known for row in pair}.values()),
-                {column: "idle"},
-                scope.table,
-            ),
-        )
-    elif any(row["device"] != CPU for row in scope.rows):
-        yield not_measured(
-            "the idle time of the GPU", "no eager baseline has a trace that shows it"
-        )
+    return f" With the eager baseline: {'; '.join(models)}." if models else ""
 
 
 @question("Does any training reach half of the device's measured peak?", EFFICIENCY)
