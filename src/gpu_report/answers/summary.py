@@ -30,7 +30,7 @@ ACROSS_EXPERIMENTS: Final[Mapping[str, tuple[QuestionName, ...]]] = {
         (TRACE, "synchronising_calls"),
     ),
     "Does a larger batch cost quality?": (("batch_size", "quality"),),
-    "When is host-device copying the bottleneck?": (
+    "When is copying the bottleneck?": (
         (TRACE, "transfer_bound"),
         (TRACE, "pageable_copies"),
     ),

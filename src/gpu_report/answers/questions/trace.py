@@ -108,7 +108,7 @@ def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts.items() if part}
 
 
-@question("Is copying between host and device the bottleneck of any training?", TRACE)
+@question("Is copying, also inside the GPU, the bottleneck of any training?", TRACE)
 def transfer_bound(scope: Scope) -> Iterator[Answer]:
     """It is if copies that no kernel hides take at least 20 % of the step: without them it would be
     at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies within the
@@ -118,7 +118,7 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
         scope,
         "exposed_copy_share",
         holds="Copying was the bottleneck",
-        took="copies that no kernel hid took",
+        took="copies, also inside the GPU, that no kernel hid took",
         whether="copying is the bottleneck of a training",
         label="copies that no kernel hid",
     )
