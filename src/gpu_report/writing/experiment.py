@@ -180,22 +180,8 @@ class ExperimentResults:
                 "The step time is a median: the few steps that wait long for data lower only "
                 "the throughput."
             )
-        if "quality" in keys and len(qualities) > 1:
-            titles = {
-                name: [title_cell(row) for row in self.measured if row["quality_name"] == name]
-                for name in qualities
-            }
-            named = "; ".join(
-                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(found))}"
-                for name, found in titles.items()
-            )
-            notes.append(f"Quality is {named}.")
-        if "quality" in keys and (
-            falling := [row["quality_name"] for row in self.measured if falls(row)]
-        ):
-            notes.append(f"A lower {listed(list(dict.fromkeys(falling)))} is better.")
         if "quality" in keys:
-            notes += notes_on_short_trainings(self.measured)
+            notes += self.quality_notes
         if "time_to_target" in keys and self.experiment.target is not None:
             notes.append(
                 f"The target is a held-out quality of {self.experiment.target:g}, in every process."
@@ -215,6 +201,23 @@ class ExperimentResults:
             notes=notes,
             source=self.machine.csv_path(self.name),
         )
+
+    @property
+    def quality_notes(self) -> list[str]:
+        """Which metric each model has, which way it gets better, and what is not that of a finished
+        training.
+        """
+        notes = []
+        named = grouped(self.measured, lambda row: row["quality_name"])
+        if len(named) > 1:
+            metrics = "; ".join(
+                f"{name or NOT_MEASURED} for {', '.join(dict.fromkeys(map(title_cell, rows)))}"
+                for name, rows in named.items()
+            )
+            notes.append(f"The held-out metric is {metrics}.")
+        if falling := [name for name, rows in named.items() if any(map(falls, rows))]:
+            notes.append(f"A lower {listed(falling)} is better.")
+        return notes + notes_on_short_trainings(self.measured)
 
     def _texts(self) -> list[Text]:
         axis = self.experiment.axis

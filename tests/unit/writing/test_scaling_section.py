@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
-from tests.factories import SCALING
+from tests.factories import SCALING, make_records
 from tests.report.synthetic import render_study, section_with_floats
 from tests.unit.figures.drawn import study_of
 
@@ -38,3 +38,10 @@ def test_a_cpu_is_said_to_forecast_nothing_and_answers_nothing() -> None:
     assert r"\gpurepfinding{" not in text
     assert r"\gpureppicture" not in text
     assert "scaling_use" not in text
+
+
+def test_a_quality_that_is_no_better_than_chance_is_said_to_be_so_below_the_table() -> None:
+    guessing = make_records(study(), quality=0.2)
+
+    assert "no better than chance" in " ".join(section(records=guessing).split())
+    assert "no better than chance" not in " ".join(section().split())
