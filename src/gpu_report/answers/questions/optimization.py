@@ -71,8 +71,9 @@ NEEDED: Final = 1.02
 def compiling(scope: Scope) -> Iterator[Answer]:
     """It does if the cold-cache compile time is less than what the measured training's steps save
     against the eager baseline, and the whole interval of the speedup is above 1. With a cache that
-    an earlier training filled it breaks even sooner. Where it does not break even against the
-    fastest with at most half its cold-cache compile time, those break-even steps are given too.
+    an earlier training filled it breaks even sooner. What is slower than the baseline is not asked.
+    Where it does not break even against the fastest with at most half its cold-cache compile time,
+    those break-even steps are given too.
     """
     is_measured = False
     for group in scope.groups:
@@ -89,7 +90,8 @@ def compiling(scope: Scope) -> Iterator[Answer]:
             after = max(
                 surely_faster(compiled, before), key=lambda row: float(row["throughput_per_s"])
             )
-            yield _compiling(group, before, after)
+            if speedup(after, before).against(1.0) != "below":
+                yield _compiling(group, before, after)
     asked = any("compile" in row["options"] or "graphs" in row["options"] for row in scope.rows)
     if asked and not is_measured:
         reason = why_missing(scope.rows, "nothing is compiled or captured")

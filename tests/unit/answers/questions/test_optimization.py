@@ -1,5 +1,6 @@
 from gpu_report.answers.finding import Finding
 from gpu_report.answers.question import QUESTIONS
+from gpu_report.answers.questions import derive_findings
 from gpu_report.answers.scope import experiment_scope
 from tests.unit.answers.editing import Case, Edit, base, cases, edited, figure, unpaired_quality
 
@@ -95,13 +96,20 @@ PREPARATION_CASES = [
         no=[compiled(**FASTER, break_even_steps=1000.0)],
         unresolved=[rung(name, **figure("speedup", 1.0, 0.1)) for name in COMPILED],
     ),
-    Case(
-        finding=FINDING,
-        verdict="no",
-        edits=[compiled(**figure("speedup", 0.9, 0.05), break_even_steps=float("nan"))],
-    ),
     Case(finding="optimization_compiling", verdict="not measured", edits=NOTHING_PREPARED),
 ]
+
+
+def test_nothing_is_asked_of_compiling_that_makes_the_training_slower() -> None:
+    tables, study = base()
+    for name in COMPILED:
+        slower = {**figure("speedup", 0.9, 0.05), "break_even_steps": float("nan")}
+        tables = edited(tables, rung(name, **slower))
+
+    found = [finding.id for finding in derive_findings(tables, study.experiments)]
+
+    assert FINDING not in found
+    assert "optimization_compiling" not in found
 
 
 def test_the_fastest_is_recommended_only_for_trainings_long_enough_to_repay_it() -> None:
