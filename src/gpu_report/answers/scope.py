@@ -244,20 +244,17 @@ _OTHER_FIELDS: Final = (
 )
 
 
-def only_difference(before: Row, after: Row) -> str:
-    """The precision, or the one further option, in which the second training differs from the
-    first; empty if more.
+def differences(before: Row, after: Row) -> list[str]:
+    """The further options and the other precision of the second training, where it differs from the
+    first in nothing else; else none.
     """
     if any(str(after[field]) != str(before[field]) for field in _OTHER_FIELDS):
-        return ""  # nearly all pairs
-    options, options_before = (
-        set(option_names(after["options"])),
-        set(option_names(before["options"])),
-    )
-    if not options_before <= options:
-        return ""
-    new = [*(options - options_before), *({after["precision"]} - {before["precision"]})]
-    return new[0] if len(new) == 1 else ""
+        return []  # nearly all pairs
+    options, options_before = (option_names(row["options"]) for row in (after, before))
+    if not {*options_before} <= {*options}:
+        return []
+    precision = [after["precision"]] if after["precision"] != before["precision"] else []
+    return precision + [name for name in options if name not in options_before]
 
 
 def _compared(rows: Sequence[Row]) -> Row:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from gpu_report.answers.scope import TRACE, chapter_scopes, experiment_scope, only_difference
+from gpu_report.answers.scope import TRACE, chapter_scopes, differences, experiment_scope
 from gpu_report.figures.labels import with_fields
 from gpu_report.tables.bundle import rows_of
 from tests.factories import with_tables
@@ -31,25 +31,25 @@ FUSED = "unet-64px-cuda-b8-w0-fp32-e3-fused"
 
 
 @pytest.mark.parametrize(
-    ("after", "difference"),
+    ("after", "added"),
     [
-        ("unet-64px-cuda-b8-w0-fp32-e3-fused+resident", "resident"),
-        ("unet-64px-cuda-b8-w0-bf16-e3-fused", "bf16"),
-        (FUSED, ""),
-        ("unet-64px-cuda-b8-w0-fp32-e3-resident", ""),
-        ("unet-64px-cuda-b8-w0-bf16-e3-fused+resident", ""),
-        ("unet-64px-cuda-b16-w0-fp32-e3-fused+resident", ""),
-        ("unet-64px-cuda-b8-w0-fp32-e3-ddp2-fused+resident", ""),
-        ("unet-64px-cuda-b8-w4-fp32-e3-fused+checkpoint", ""),
-        ("lstm-cuda-b8-w0-fp32-e3-fused+resident", ""),
+        ("unet-64px-cuda-b8-w0-fp32-e3-fused+resident", ["resident"]),
+        ("unet-64px-cuda-b8-w0-bf16-e3-fused", ["bf16"]),
+        ("unet-64px-cuda-b8-w0-bf16-e3-fused+resident", ["bf16", "resident"]),
+        (FUSED, []),
+        ("unet-64px-cuda-b8-w0-fp32-e3-resident", []),
+        ("unet-64px-cuda-b16-w0-fp32-e3-fused+resident", []),
+        ("unet-64px-cuda-b8-w0-fp32-e3-ddp2-fused+resident", []),
+        ("unet-64px-cuda-b8-w4-fp32-e3-fused+checkpoint", []),
+        ("lstm-cuda-b8-w0-fp32-e3-fused+resident", []),
     ],
 )
-def test_one_further_option_or_another_precision_is_the_only_difference(
-    after: str, difference: str
+def test_what_was_added_is_known_where_two_trainings_differ_in_nothing_else(
+    after: str, added: list[str]
 ) -> None:
     first, second = rows_of(with_fields(pd.DataFrame({"variant": [FUSED, after]})))
 
-    assert only_difference(first, second) == difference
+    assert differences(first, second) == added
 
 
 def test_groups_through_precisions_are_not_named_by_one_of_them() -> None:

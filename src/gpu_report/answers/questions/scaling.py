@@ -31,9 +31,9 @@ from gpu_report.answers.scope import (
     MODEL_SPLIT,
     Group,
     Scope,
+    differences,
     groups_beside,
     key_of,
-    only_difference,
 )
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
@@ -183,7 +183,7 @@ def captured(scope: Scope) -> Iterator[Answer]:
             for without in group.rows
             if with_graphs["variant"] in asked
             and with_graphs["devices"] > 1
-            and only_difference(without, with_graphs) == "graphs"
+            and differences(without, with_graphs) == ["graphs"]
         ]
         if not pairs:
             continue

@@ -29,7 +29,7 @@ from gpu_report.answers.question import (
     missing,
     question,
 )
-from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, key_of, only_difference
+from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, differences, key_of
 from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
@@ -44,6 +44,7 @@ from gpu_report.words import (
     configuration_in_words,
     described,
     device_in_words,
+    listed,
     model_words,
     optimization_in_words,
 )
@@ -345,7 +346,8 @@ def _followed(
     scope: Scope, rows: Sequence[Row], helpful: Sequence[str]
 ) -> tuple[Estimate | None, str, list[Evidence]]:
     """The greatest gain of one of these options or precisions, by itself, in one of these
-    trainings, with a clause and its evidence; None without any.
+    trainings, with a clause and its evidence; None without any. Where none was added by itself, it
+    is the gain of what was added with it, all of which the clause names.
 
     The soundest comes first, inside one session and without quality flags of the speed with the
     option (that without it may vary for what the option cures); of these the one nearest to eager
@@ -354,14 +356,15 @@ def _followed(
     """
     measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
     own_loops = set(scope.tables.own_loops["variant"])
-    pairs = [
-        (before, after, what)
+    together = [
+        (before, after, added)
         for before in rows
         for after in measured
-        if (what := only_difference(before, after)) in helpful
+        if not {*(added := differences(before, after))}.isdisjoint(helpful)
         and before["variant"] not in own_loops
-        and (what not in PRECISIONS or before["precision"] == PRECISIONS[0])
+        and before["precision"] in (PRECISIONS[0], after["precision"])
     ]
+    pairs = [pair for pair in together if len(pair[-1]) == 1] or together
     alone = [gain_over(scope.tables, after, before) for before, after, _ in pairs]
     gains = [
         replace(gain, p=p) for gain, p in zip(alone, holm([gain.p for gain in alone]), strict=True)
@@ -369,7 +372,7 @@ def _followed(
     gained = [pair for pair in zip(gains, pairs, strict=True) if pair[0].against(1.0) == "above"]
     if not gained:
         return None, "", []
-    gain, (before, after, what) = max(
+    gain, (before, after, added) = max(
         gained,
         key=lambda pair: (
             pair[1][0]["session"] == pair[1][1]["session"],
@@ -378,10 +381,12 @@ def _followed(
             pair[0].value,
         ),
     )
-    followed = what if what in PRECISIONS else optimization_in_words(what)
+    followed = listed(
+        [what if what in PRECISIONS else optimization_in_words(what) for what in added]
+    )
     throughputs = [
         evidence(label, shown(row, "throughput_per_s"), "variants", row)
-        for label, row in (("throughput before", before), (f"throughput with {what}", after))
+        for label, row in (("throughput before", before), (f"throughput with {followed}", after))
     ]
     return gain, f" (measured: {followed} added to {described(before)})", throughputs
 

@@ -111,6 +111,29 @@ def test_the_gain_of_an_option_is_that_over_the_training_with_the_fewest_others(
     assert "torch.compile added to U-Net 64px on the GPU (batch size 8)" in found.recommendation
 
 
+def test_without_an_option_by_itself_the_gain_is_that_of_what_was_added_with_it() -> None:
+    edits = [
+        given(BY_NAME["launch-bound"], variant="unet-64px-cuda-b8-w0-fp32-e3"),
+        *(
+            Edit(table="variants", where={"optimization": name}, cells={"status": "failed"})
+            for name in ("compile", "fused")
+        ),
+        Edit(
+            table="optimization",
+            where={"optimization": "fused+resident+compile"},
+            cells=figure("speedup", 9.0),
+        ),
+    ]
+
+    found = Case(finding="trace_launch_bound", verdict="yes", edits=edits).derive()
+
+    assert found.gain == 9.0
+    assert (
+        "measured: fused optimizer, data in GPU memory and torch.compile added to U-Net 64px"
+        in (found.recommendation)
+    )
+
+
 def test_the_gain_shown_is_without_quality_flags_where_there_is_one() -> None:
     edits = [
         given(BY_NAME["launch-bound"]),
