@@ -468,9 +468,10 @@ ALL_ADVICE: Final = (
     ),
     Advice(
         name="pageable copies",
-        threshold=0.01,
+        threshold=0.02,
         unit="1",
-        reason="Pinning costs one argument, so a hundredth of the step is worth it.",
+        reason="Pinning costs one argument, so a fiftieth of the step is worth it; less would not "
+        "be noticed.",
         remedy="Pin the batches (DataLoader's pin_memory=True) and copy them with to(device, "
         "non_blocking=True).",
         find=_pageable_copies,

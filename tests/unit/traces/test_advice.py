@@ -145,11 +145,11 @@ def shared_trace() -> Trace:
         (
             {
                 STEPS: [step_row()],
-                COPIES: [{"host_memory": "pageable", "total_ms": 0.9, "copies": 2}],
+                COPIES: [{"host_memory": "pageable", "total_ms": 1.9, "copies": 2}],
             },
             {
                 STEPS: [step_row()],
-                COPIES: [{"host_memory": "pageable", "total_ms": 1.0, "copies": 2}],
+                COPIES: [{"host_memory": "pageable", "total_ms": 2.0, "copies": 2}],
             },
             "pageable copies",
         ),
@@ -185,7 +185,7 @@ NO_GROUND: dict[str, Tables] = {
     },
     "copies of all steps, as a share of all steps also where one is not reliable": {
         STEPS: [step_row(step=1), step_row(step=2)],
-        COPIES: [{"host_memory": "pageable", "total_ms": 1.8, "copies": 2}],
+        COPIES: [{"host_memory": "pageable", "total_ms": 3.8, "copies": 2}],
         QUALITY: [
             row_of(
                 "short last step",
