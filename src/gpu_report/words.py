@@ -280,12 +280,16 @@ def fields_along(axis: str, rows: Iterable[Row]) -> tuple[str, ...]:
     return AXIS_FIELDS.get(axis, (axis,)) + (("precision",) if goes_through_precisions else ())
 
 
+_USUAL: Final = {"precision": "fp32", "parallelism": SINGLE}
+
+
 def titled(row: Row, among: Sequence[Row], *, leave_out: Sequence[str]) -> str:
     """The workload's title and what distinguishes the variant from others of its workload, as in
     'U-Net (on CUDA)'.
 
-    A precision other than fp32 is always named. `leave_out` are the fields in which the variants of
-    a group differ; where that is the workload, no title is shared.
+    A precision other than fp32 is always named, and how devices share a training. `leave_out` are
+    the fields in which the variants of a group differ; where that is the workload, no title is
+    shared.
     """
     across = "workload" in leave_out
     rivals = [other for other in among if across or other["workload"] == row["workload"]]
@@ -293,7 +297,7 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: Sequence[str]) -> str:
     details: list[str] = []
     for field in DISTINGUISHING:
         alike = [other for other in rivals if str(other[field]) == str(row[field])]
-        is_named = len(alike) < len(rivals) or (field == "precision" and row[field] != "fp32")
+        is_named = len(alike) < len(rivals) or _USUAL.get(field) not in (None, row[field])
         if field not in leave_out and is_named:
             words = in_words(field, row[field])
             details.append(f"on {words}" if field == "device" else words)

@@ -11,7 +11,7 @@ from typing import Final
 from gpu_report.answers.finding import STUDY
 from gpu_report.answers.phrases import CPU
 from gpu_report.glossary import Row
-from gpu_report.study.options import OPTIONS, is_bound, option_names
+from gpu_report.study.options import NO_OPTIONS, OPTIONS, SEPARATOR, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables, grouped, rows_of, with_variants
@@ -236,6 +236,15 @@ def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
         and all(other[field] == row[field] for field in ("workload", "size", "device"))
         for other in among
     )
+
+
+def added_options(row: Row, before: Row) -> str:
+    """The optimization without what the other has too: `compile` for `fused+compile` beside
+    `fused`.
+    """
+    names = option_names(before["optimization"])
+    added = (name for name in option_names(row["optimization"]) if name not in names)
+    return SEPARATOR.join(added) or NO_OPTIONS
 
 
 _OTHER_FIELDS: Final = (

@@ -39,7 +39,15 @@ from gpu_report.answers.question import (
 )
 from gpu_report.answers.questions import axes
 from gpu_report.answers.questions.axes import MEMORY_TOLERANCE, for_speed
-from gpu_report.answers.scope import OWN_LOOPS, Group, Scope, groups_beside, key_of, saves_memory
+from gpu_report.answers.scope import (
+    OWN_LOOPS,
+    Group,
+    Scope,
+    added_options,
+    groups_beside,
+    key_of,
+    saves_memory,
+)
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count, duration, quantity
 from gpu_report.study.options import NO_OPTIONS, left_out, option_names
@@ -63,6 +71,10 @@ _FUSED: Final = (("fusedstep", "separate"), ("openmp", "none"), ("compile", "non
 measured is compared.
 """
 
+MEMORY_IS_SHORT: Final = HALF
+"""Share of the device's memory from which on saving some is worth time: with less, a batch or a
+model twice as large fits.
+"""
 NEEDED: Final = 1.02
 """How many times as fast the whole ladder is as the one without a step that it needs, or more."""
 
@@ -218,7 +230,8 @@ def _whole_ladder(group: Group) -> tuple[Row, dict[str, Row]] | None:
 def saves(scope: Scope) -> Iterator[Answer]:
     """Saving means at least 10 % less at the peak, intervals included: allocators hand out memory
     in blocks, so that less than that is not due to the training. An option for speed is asked about
-    where it was switched on alone and changed the peak by as much.
+    where it was switched on alone and changed the peak by as much. It is recommended if the peak
+    without it is at least half of the device's memory, or where that is not known.
     """
     for group in scope.groups:
         for row in group.rows:
@@ -240,7 +253,8 @@ def _saves(group: Group) -> Answer:
         return missing(group)
     before, after = pair
     ratio = ratio_of("memory_peak_mib")(after, before)
-    subject, name = group.title, group.words(after)
+    subject, name = group.title, optimization_in_words(added_options(after, before))
+    is_short = not before["memory_peak_mib"] < MEMORY_IS_SHORT * before["device_memory_mib"]
     tolerance = f"{100 * MEMORY_TOLERANCE:g} %"
     saved = as_share(ratio.mapped(lambda rest: 1 - rest), short=True)
     longer = speedup(after, before).inverse  # per sample
@@ -261,13 +275,12 @@ def _saves(group: Group) -> Answer:
         else f"{subject} did not take {tolerance} less memory at its peak with {name}",
         whether=f"{subject} takes less memory with {name}",
         measured=f": {shown(after, 'memory_peak_mib')} instead of "
-        f"{shown(before, 'memory_peak_mib', short=True)} with {group.words(before)}; "
-        f"{cost}.",
+        f"{shown(before, 'memory_peak_mib', short=True)} without; {cost}.",
         evidence=evidence_of(group, {"memory_peak_mib": "peak memory"}, [after, before]),
         advice={
             "yes": f"Train {subject} with {name} where memory is short: {saved} less at the peak; "
             f"{cost}."
-            if saves_memory(after) or longer.against(1.0) == "below"
+            if is_short and (saves_memory(after) or longer.against(1.0) == "below")
             else ""
         },
         unknown=NOTHING_TO_COMPARE,

@@ -31,13 +31,14 @@ from gpu_report.answers.scope import (
     MODEL_SPLIT,
     Group,
     Scope,
+    added_options,
     differences,
     groups_beside,
     key_of,
 )
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
-from gpu_report.study.options import NO_OPTIONS, SEPARATOR, option_names
+from gpu_report.study.options import option_names
 from gpu_report.tables.bundle import Tables, fastest_of, grouped, rows_of
 from gpu_report.words import (
     fields_along,
@@ -376,16 +377,13 @@ def setting(scope: Scope) -> Iterator[Answer]:
 
 def _beyond_defaults(group: Group) -> Group:
     """The group with the defaults and what sets more than they do, each named by what it adds."""
-    defaults = next(
-        (option_names(row["optimization"]) for row in group.rows if row["is_baseline"]), ()
-    )
-    rows = []
-    for row in group.rows:
-        names = option_names(row["optimization"])
-        if {*defaults} <= {*names}:
-            added = SEPARATOR.join(name for name in names if name not in defaults)
-            rows.append({**row, "optimization": added or NO_OPTIONS})
-    return replace(group, rows=tuple(rows))
+    before = group.baseline
+    if before is None:
+        return group
+    defaults = {*option_names(before["optimization"])}
+    rows = (row for row in group.rows if defaults <= {*option_names(row["optimization"])})
+    named = tuple({**row, "optimization": added_options(row, before)} for row in rows)
+    return replace(group, rows=named)
 
 
 @question("Does a model split without a pipeline train faster than one GPU?", MODEL_SPLIT)

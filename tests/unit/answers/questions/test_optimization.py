@@ -1,8 +1,13 @@
+import math
+
+import pytest
+
 from gpu_report.answers.finding import Finding
 from gpu_report.answers.question import QUESTIONS
 from gpu_report.answers.questions import derive_findings
 from gpu_report.answers.scope import experiment_scope
 from tests.unit.answers.editing import Case, Edit, base, cases, edited, figure, unpaired_quality
+from tests.unit.answers.shared import DEFAULTS, PARTS, base_of_shared, setting
 
 LOST = {"status": "oom", "reason": "out of memory"}
 GROUP = "unet_64px_cuda"
@@ -162,8 +167,9 @@ def test_an_option_for_speed_that_saves_memory_is_recommended_if_it_is_not_slowe
     def found(mib: float, speedup: float) -> list[Finding]:
         cells = {**figure("memory_peak_mib", mib, 10), **figure("speedup", speedup, 0.01)}
         tables, study = base()
+        before = {**figure("memory_peak_mib", 10_000, 10), "device_memory_mib": 16_000.0}
         for edit in (
-            Edit(table="optimization", where={}, cells=figure("memory_peak_mib", 10_000, 10)),
+            Edit(table="optimization", where={}, cells=before),
             rung("compile", **cells),
         ):
             tables = edited(tables, edit)
@@ -177,6 +183,40 @@ def test_an_option_for_speed_that_saves_memory_is_recommended_if_it_is_not_slowe
     assert "torch.compile" in less.recommendation
     assert not slower.recommendation + more.recommendation
     assert not found(10_500, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("device_mib", "is_advised"), [(19_000.0, True), (21_000.0, False), (math.nan, True)]
+)
+def test_memory_is_saved_at_a_cost_only_where_half_of_the_device_s_is_taken_or_nothing_known(
+    device_mib: float, *, is_advised: bool
+) -> None:
+    edits = [
+        BEFORE,
+        saving("checkpoint", **figure("memory_peak_mib", 4000, 10)),
+        Edit(table="memory", where={}, cells={"device_memory_mib": device_mib}),
+    ]
+
+    found = Case(finding=SAVES, verdict="yes", edits=edits).derive()
+
+    assert bool(found.recommendation) == is_advised
+
+
+def test_what_saves_memory_is_named_by_what_changes_alone_and_by_how_many_gpus_share() -> None:
+    study, tables = base_of_shared()
+    for edit in (
+        setting(DEFAULTS, **figure("memory_peak_mib", 10_000, 10)),
+        setting(f"{PARTS[0]}+{DEFAULTS}", **figure("memory_peak_mib", 4000, 10)),
+    ):
+        tables = edited(tables, edit)
+    (experiment,) = [each for each in study.experiments if each.name == "ddp_options"]
+    (saves,) = [question for question in QUESTIONS if question.name == "saves"]
+
+    found = [one.statement for one in saves.findings(experiment_scope(tables, experiment))]
+
+    (said,) = [statement for statement in found if "in 2 parts" in statement]
+    assert said.startswith("U-Net (DistributedDataParallel on 2 devices) took 60.0")
+    assert "less memory at its peak with accumulation in 2 parts: " in said
 
 
 CASES = [*OPTIMIZATION_CASES, *PREPARATION_CASES, *SAVING_CASES]
