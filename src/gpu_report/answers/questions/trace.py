@@ -134,7 +134,7 @@ def idle(scope: Scope) -> Iterator[Answer]:
         scope,
         "device_idle_share",
         holds=f"The GPU was idle for at least {100 * BOTTLENECK:g} % of the step",
-        took="it was idle for",
+        took="for",
         whether="the GPU is idle for that long",
         label="idle",
         because=partial(_paced_by_host, scope),
