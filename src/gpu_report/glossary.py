@@ -889,7 +889,6 @@ def is_timing(column: str) -> bool:
 
 THROUGHPUT: Final = METRICS["throughput_per_s"]
 TOKENS: Final = METRICS["tokens_per_s"]
-MEMORY: Final = METRICS["memory_peak_mib"]
 QUALITY: Final = METRICS["quality"]
 SPEEDUP: Final = METRICS["speedup"]
 RATIO: Final = METRICS["ratio"]

@@ -16,7 +16,6 @@ from gpu_report.figures.own_loops import PARTS, PASSES
 from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.speed import (
     CROSSOVER,
-    FRONTIER,
     SPEEDUP_ROWS,
     THROUGHPUT_CURVES,
     THROUGHPUT_ROWS,
@@ -26,7 +25,7 @@ from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
-    *(SPEEDUP_ROWS, CROSSOVER, LADDER, FRONTIER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
+    *(SPEEDUP_ROWS, CROSSOVER, LADDER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE),
     *(STEPS, TIMELINE, IDLE),
     *(PARTS, PASSES),

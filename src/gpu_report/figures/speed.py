@@ -1,5 +1,4 @@
-"""How fast the variants of an experiment train, where a speedup crosses from slow to fast, and
-which batch still fits.
+"""How fast the variants of an experiment train, and where a speedup crosses from slow to fast.
 
 experiment table -> rows (variant), or panels (what the variants share) of lines (device) along an
 axis of numbers
@@ -32,21 +31,13 @@ from gpu_report.figures.points import (
 from gpu_report.figures.scaling import SCALING
 from gpu_report.glossary import (
     AXES,
-    MEMORY,
     SPEEDUP,
-    STATUS_WORDS,
     THROUGHPUT,
     TOKENS,
     Metric,
-    device_words,
 )
-from gpu_report.printing.number_format import memory, quantity
+from gpu_report.printing.number_format import quantity
 
-_MIB_PER_GIB: Final = 1024
-_SHARE_OF_MEMORY: Final = 0.5
-"""A batch that takes more than that of a device's memory is near enough to the frontier for a
-figure about it.
-"""
 _NUMBERS: Final = ("batch_size", "accumulation", "workers", "epochs", "steps_per_epoch", "seed")
 """Axes along which a line means something."""
 _LEAST_HEIGHT_IN: Final = 2.0  # lower axes are shorter than their label
@@ -58,14 +49,6 @@ _VERDICTS: Final = {
 }
 
 
-def reaches_frontier(group: pd.DataFrame) -> bool:
-    """Whether some batch of the group did not fit, or took over half of the device's memory."""
-    return bool(
-        (group["status"] == "oom").any()
-        or (group["memory_peak_mib"] > _SHARE_OF_MEMORY * group["device_memory_mib"]).any()
-    )
-
-
 def repeats_crossover(shown: Shown) -> bool:
     """Whether it is a series of batch sizes, and another experiment compares the devices as
     well.
@@ -74,14 +57,6 @@ def repeats_crossover(shown: Shown) -> bool:
     others = [frame for name, frame in shown.tables.experiments.items() if name not in series]
     elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
     return shown.subject.name in series and elsewhere
-
-
-def _repeats_frontier(shown: Shown) -> bool:
-    """Whether the figure of the batch frontier shows all its variants already."""
-    groups = shown.rows.groupby("group")
-    return shown.subject.axis == "batch_size" and all(
-        reaches_frontier(group) for _, group in groups
-    )
 
 
 def _repeats_scaling(shown: Shown) -> bool:
@@ -239,7 +214,6 @@ THROUGHPUT_ROWS: Final = VariantFigure(
     sentences=(lambda shown: extremes(rate_of(shown.rows), shown.rows, shown.subject.axis),),
     unless=(
         repeats_crossover,
-        _repeats_frontier,
         lambda shown: shown.subject.axis == "device" and not _compared(shown).empty,
         _repeats_scaling,
         is_said_by_table,
@@ -269,97 +243,4 @@ CROSSOVER: Final = VariantFigure(
     groups_on_page=6,
     sentences=(extremes_of(SPEEDUP, along="batch_size"),),
     tables=("crossovers",),
-)
-
-
-def frontier_figure(shown: Shown) -> Figure:
-    """Draw memory and throughput along the batch size."""
-    rows, axis = shown.rows, shown.subject.axis
-    panels, devices = list(rows.groupby("panel", sort=False)), list(dict.fromkeys(rows["device"]))
-    figure = style.new_figure(height_in=2.0 * len(panels) + 0.3)
-    grid = figure.subplots(len(panels), 2, squeeze=False)
-    for (left, right), (title, panel) in zip(grid, panels, strict=True):
-        style.set_panel_title(left, str(title), columns=2)
-        memory_gib = MEMORY.intervals(panel)[["value", "low", "high"]] / _MIB_PER_GIB
-        sizes_mib = panel.set_index("device")["device_memory_mib"].dropna()
-        sizes_gib = [*(sizes_mib / _MIB_PER_GIB)]
-        _draw_numbers(left, panel, memory_gib, sizes_gib, axis=axis, devices=devices)
-        for device, size_mib in sorted(set(sizes_mib.items())):
-            size = f"memory of {device_words(str(device))}, {memory(size_mib, unit='GiB').plain()}"
-            style.level(left, size_mib / _MIB_PER_GIB, size, at_left=True)
-        left.set_ylabel("Peak memory (GiB)")
-        _draw_numbers(right, panel, THROUGHPUT.intervals(panel), [], axis=axis, devices=devices)
-        right.set_ylabel(THROUGHPUT.axis_label)
-        for axes in (left, right):
-            _draw_crosses(axes, panel[panel["status"] == "oom"], axis=axis)
-            scale_measured_values(axes, panel[axis], columns=2)
-            axes.set_xlabel(labels.axis_label(axis))
-    add_legend(
-        figure,
-        devices if len(devices) > 1 else [],
-        marks=rows.loc[rows[MEMORY.column].notna(), "marks"],
-    )
-    return figure
-
-
-def _draw_numbers(
-    axes: Axes,
-    panel: pd.DataFrame,
-    numbers: pd.DataFrame,
-    beside: list[float],
-    *,
-    axis: str,
-    devices: list[str],
-) -> None:
-    drawn = [*numbers["low"].dropna(), *numbers["high"].dropna(), *beside]
-    style.set_scale(axes, "y", drawn)
-    # The topmost eighth stays free for crosses.
-    bottom, top = axes.get_ylim()
-    if drawn and axes.get_yscale() == "log":
-        low, high = min(drawn) / 1.4, max(drawn)
-        axes.set_ylim(low, max(top, low * (high / low) ** (8 / 7)))
-    elif drawn:
-        axes.set_ylim(bottom, max(top, bottom + (max(drawn) - bottom) * 8 / 7))
-    draw_lines(axes, panel.assign(**numbers), axis=axis, devices=devices)
-
-
-def _draw_crosses(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
-    if missing.empty:
-        return
-    axes.plot(
-        missing[axis],
-        [0.96] * len(missing),
-        transform=axes.get_xaxis_transform(),
-        marker="X",
-        linestyle="none",
-        color=palette.VERMILLION,
-        markersize=6,
-        clip_on=False,
-    )
-    style.note(
-        axes,
-        STATUS_WORDS["oom"],
-        (float(missing[axis].min()), 0.96),
-        of=axes.get_xaxis_transform(),
-        offset=(-6, 0),
-        ha="right",
-        va="center",
-        color=palette.VERMILLION,
-    )
-
-
-FRONTIER: Final = VariantFigure(
-    name="frontier",
-    title="The batch frontier",
-    caption=(
-        "Peak memory and throughput by {axis}, up to the memory of the device; a cross marks a "
-        "batch that did not fit. Points are means over processes and bars show 95 % intervals."
-    ),
-    along=("batch_size",),
-    rows=lambda shown: shown.rows.groupby("group").filter(reaches_frontier),
-    draw=frontier_figure,
-    label=labels.with_panels,
-    together="panel",
-    groups_on_page=3,
-    sentences=(extremes_of(THROUGHPUT), extremes_of(MEMORY)),
 )
