@@ -44,7 +44,7 @@ from gpu_report.tables import STUDY_TABLES
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.variants import COMPARISON
 from gpu_report.traces.tables import TRACE_TABLES
-from gpu_report.writing.numbers import read_numbers
+from gpu_report.writing.numbers import NUMBERS
 
 ENTRY_POINT: Final = Path(sys.executable).parent / "gpu-report"
 TINY: Final = "tests/workflow/tiny/tiny.yaml"
@@ -527,8 +527,7 @@ def reader_of(path: Path) -> Callable[[Path], object] | None:
 
 
 def read_table(path: Path) -> Sequence[object]:
-    """The rows of any table in results, or of the report's list of numbers or of a network's
-    layers.
+    """The rows of any table in results, or of the report's list of numbers.
 
     Raises:
         GpuReportError: the file is cut short or does not hold the table's columns.
@@ -536,9 +535,7 @@ def read_table(path: Path) -> Sequence[object]:
     if not path.read_bytes().endswith(b"\n"):
         raise GpuReportError("its last line is cut short")
     if path.name == "numbers.csv":
-        return read_numbers(path)
-    if "figures" in path.parts:
-        return path.read_text("utf-8").splitlines()
+        return NUMBERS.read_rows(path)
     tables: dict[str, Iterable[Table]] = {"trace_tables": TRACE_TABLES, "tables": STUDY_TABLES}
     known = {table.name: table for table in tables.get(path.parent.name, (COMPARISON, FINDINGS))}
     return known.get(path.stem, EXPERIMENT).read_rows(path)

@@ -18,7 +18,7 @@ from gpu_report import tables
 from gpu_report.storage.columns import Table
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.writing.layout import NUMBERS_CSV
-from gpu_report.writing.numbers import read_numbers
+from gpu_report.writing.numbers import NUMBERS
 from tests.report.printed import FACTORS, Printed, numbers_in, printed
 
 _DRAWN_ONLY: Final = ("losses.csv", "telemetry.csv", "timelines.csv", "epochs.csv")
@@ -232,15 +232,17 @@ def _of_numbers(path: Path) -> dict[str, _Cells]:
     the code decides.
     """
     found: dict[str, tuple[list[str], set[tuple[str, str, str]]]] = {}
-    for row in read_numbers(path):
-        table = row.table.rpartition("/")[2] if row.table.endswith(".csv") else ""
+    for row in NUMBERS.read_rows(path):
+        table = row["table"].rpartition("/")[2] if row["table"].endswith(".csv") else ""
         texts, written = found.setdefault(table, ([], set()))
-        texts += [row.text, row.key]
-        value, low, high = (text.replace(",", "") for text in (row.value, row.low, row.high))
-        written |= {(text, "", row.unit) for text in (value, low, high) if text}
+        texts += [row["text"], row["key"]]
+        value, low, high = (
+            text.replace(",", "") for text in (row["value"], row["low"], row["high"])
+        )
+        written |= {(text, "", row["unit"]) for text in (value, low, high) if text}
         if low and high:
             middle, lowest, highest = map(Decimal, (value, low, high))
-            written.add((value, f"{max(highest - middle, middle - lowest):f}", row.unit))
+            written.add((value, f"{max(highest - middle, middle - lowest):f}", row["unit"]))
     return {
         table: _Cells(texts=texts, written=frozenset(written))
         for table, (texts, written) in found.items()

@@ -26,7 +26,7 @@ from gpu_report.writing.layout import (
     report_layout,
 )
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.report import SourceFile, render_report
+from gpu_report.writing.report import render_report
 from tests.factories import CODE_DIGEST, make_records, make_study, make_tables
 from tests.searches import make_search
 from tests.tabulated import tabulate_comparison
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 PROJECT: Final = Path(__file__).parents[2]
 CODE: Final = {
-    Path(file).stem: SourceFile(
-        name=f"src/gpu_report/{file}", text=(PROJECT / "src/gpu_report" / file).read_text("utf-8")
-    )
+    f"src/gpu_report/{file}": (PROJECT / "src/gpu_report" / file).read_text("utf-8")
     for file in LISTED_SOURCES
 }
 DATED: Final = datetime(2026, 5, 4, 10, tzinfo=UTC)

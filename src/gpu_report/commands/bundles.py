@@ -195,14 +195,16 @@ def list_numbers(arguments: Namespace) -> None:
     measured.
     """
     from gpu_report.writing.layout import NUMBERS_CSV
-    from gpu_report.writing.numbers import read_numbers
+    from gpu_report.writing.numbers import NUMBERS
 
     file, words = arguments.folder / NUMBERS_CSV, arguments.words
-    numbers = read_numbers(file)
-    found = [number for number in numbers if all(word in number.key for word in words)]
+    if not file.exists():
+        raise ReportError(f"there is no {file}; make the report with: make report")
+    numbers = NUMBERS.read_rows(file)
+    found = [number for number in numbers if all(word in number["key"] for word in words)]
     if not found:
-        short = {number.key.partition("/")[2]: number.key for number in numbers}
-        keys = [number.key for number in numbers]
+        keys = [number["key"] for number in numbers]
+        short = {key.partition("/")[2]: key for key in keys}
         near = difflib.get_close_matches("/".join(words), [*keys, *short], n=3, cutoff=0.5)
         nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
         raise ReportError(
@@ -211,5 +213,5 @@ def list_numbers(arguments: Namespace) -> None:
         )
     table = Table("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
     for number in found:
-        table.add_row(number.key, number.text, number.table, number.run)
+        table.add_row(*(number[column] for column in ("key", "text", "table", "run")))
     new_console(unwrapped_when_piped=True).print(table)

@@ -37,7 +37,7 @@ from gpu_report.writing.layout import (
     report_layout,
 )
 from gpu_report.writing.machine import MachineResults
-from gpu_report.writing.report import SourceFile, render_report
+from gpu_report.writing.report import render_report
 
 
 def draw_figures(arguments: Namespace) -> None:
@@ -96,9 +96,7 @@ def write_sections(arguments: Namespace) -> None:
         rebuilt_by=arguments.rebuilt_by,
         templates=arguments.templates,
         code={
-            Path(file).stem: SourceFile(
-                name=f"src/gpu_report/{file}", text=package.joinpath(file).read_text("utf-8")
-            )
+            f"src/gpu_report/{file}": package.joinpath(file).read_text("utf-8")
             for file in LISTED_SOURCES
         },
     )

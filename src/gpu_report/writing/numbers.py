@@ -8,20 +8,16 @@ the first experiment has one variant only of that on that device; and `<table>/<
 what other tables show. Without a machine: what the text quotes of the method.
 """
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
 import pandas as pd
 
-from gpu_report.errors import ReportError
 from gpu_report.glossary import SHOWN, Row
 from gpu_report.printing.number_format import (
     Quantity,
@@ -33,6 +29,7 @@ from gpu_report.printing.number_format import (
     share,
     size,
 )
+from gpu_report.storage.columns import Table, text
 from gpu_report.study.search import NEAR, RESOLUTION
 from gpu_report.study.study import Protocol
 from gpu_report.tables.bundle import grouped, rows_of
@@ -60,19 +57,20 @@ _NETWORKS: Final[Mapping[str, Mapping[str, int]]] = {
 SHORT_KERNEL: Final = quantity(SHORT_NS / 1000, "µs", most_decimals=0)
 
 
-class ListedNumber(NamedTuple):
-    """One line of `numbers.csv`; bounds are empty without an interval, the text is as the report
-    prints it.
-    """
-
-    key: str
-    value: str
-    low: str
-    high: str
-    unit: str
-    text: str
-    table: str
-    run: str
+NUMBERS: Final = Table(
+    name="numbers",
+    meaning="a number of the report",
+    columns=(
+        text("key", "its key for \\gpurep"),
+        text("value", "the number alone"),
+        text("low", "the lower end of its interval; empty without one"),
+        text("high", "the upper end"),
+        text("unit", "its unit"),
+        text("text", "all of this as the report prints it"),
+        text("table", "the CSV that has it, or the file of the code that decides it"),
+        text("run", "the variant; empty where it is about several or none"),
+    ),
+)
 
 
 def method_numbers() -> list[KeyedNumber]:
@@ -237,48 +235,20 @@ def numbers_tex(found: Sequence[KeyedNumber], *, machine: str) -> str:
 
 
 def numbers_csv(found: Sequence[KeyedNumber]) -> str:
-    """The same numbers as CSV: key, value, ends of the interval, unit, text, and table and run as
-    in `KeyedNumber`.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ListedNumber._fields)
-    for number in _each_once(found):
-        quantity = number.quantity
-        bounds = (quantity.low, quantity.high) if quantity.has_interval else ("", "")
-        writer.writerow(
-            [
-                number.key,
-                quantity.value,
-                *bounds,
-                quantity.unit,
-                quantity.plain(),
-                number.table,
-                number.run,
-            ]
-        )
-    return text.getvalue()
-
-
-def read_numbers(path: Path) -> list[ListedNumber]:
-    """Read what `numbers_csv` wrote.
-
-    Raises:
-        ReportError: there is no such file, it has other columns, or it is cut short.
-    """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            header, *lines = list(csv.reader(file)) or [[]]
-    except OSError as error:
-        raise ReportError(
-            f"cannot read {path}: {error.strerror}; make the report with: make report"
-        ) from error
-    if tuple(header) != ListedNumber._fields or any(len(line) != len(header) for line in lines):
-        raise ReportError(
-            f"{path} is cut short or has other columns than this gpu-report's; make the report "
-            "again"
-        )
-    return [ListedNumber(*line) for line in lines]
+    """The same numbers as the CSV of NUMBERS."""
+    return NUMBERS.rows_to_csv(
+        {
+            "key": number.key,
+            "value": number.quantity.value,
+            "low": number.quantity.low if number.quantity.has_interval else "",
+            "high": number.quantity.high if number.quantity.has_interval else "",
+            "unit": number.quantity.unit,
+            "text": number.quantity.plain(),
+            "table": number.table,
+            "run": number.run,
+        }
+        for number in _each_once(found)
+    )
 
 
 def _each_once(found: Iterable[KeyedNumber]) -> list[KeyedNumber]:

@@ -7,7 +7,6 @@ results of the machine -> what templates may use -> templates -> {"gpu_report.te
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -53,67 +52,36 @@ if TYPE_CHECKING:
     from gpu_report.figures.declaration import FigureSpec
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceFile:
-    """A Python file; `name` is how the report calls it, for instance
-    `src/gpu_report/measure/training.py`.
-    """
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListingLine:
-    """One line: its number in the file, by how many characters it is indented, and the rest
-    as TeX.
-    """
-
-    number: int
-    indent: int
-    text: Tex
-
-
-def excerpt(source: SourceFile, functions: Sequence[str]) -> list[list[ListingLine]]:
-    """The lines of each function, in the order asked for, with decorators and docstring, indented
-    as in the file.
+def excerpt(source: str, function: str) -> list[dict[str, object]]:
+    """The lines of a function of this source code, with decorators and docstring: the number of
+    each in the file, by how many characters it is indented, and the rest as TeX.
 
     Raises:
-        ReportError: the file has no such function, whether at its top level or as `Class.method`.
+        ReportError: the code has no such function at its top level.
     """
-    top = ast.parse(source.text).body
-    methods = [(f"{each.name}.", each.body) for each in top if isinstance(each, ast.ClassDef)]
-    places = {
-        f"{within}{node.name}": node
-        for within, body in [("", top), *methods]
-        for node in body
-        if isinstance(node, ast.FunctionDef)
-    }
-    missing = [name for name in functions if name not in places]
-    if missing:
+    nodes = ast.parse(source).body
+    places = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+    if function not in places:
         raise ReportError(
-            f"{source.name} has no function {missing[0]!r}, which the report lists; name another "
-            "one in the template"
+            f"there is no function {function!r}, which the report lists; name another one in the "
+            "template"
         )
-    lines = [
-        ListingLine(
-            number=number,
-            indent=len(line) - len(line.lstrip()),
+    node = places[function]
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines = source.splitlines()[first - 1 : node.end_lineno]
+    return [
+        {
+            "number": number,
+            "indent": len(line) - len(line.lstrip()),
             # with straight quotes, and blanks that TeX keeps
-            text=Tex(
+            "text": Tex(
                 str(breakable(line.lstrip()))
                 .replace("'", r"\textquotesingle{}")
                 .replace(" ", r"\ ")
             ),
-        )
-        for number, line in enumerate(source.text.splitlines(), start=1)
+        }
+        for number, line in enumerate(lines, start=first)
     ]
-    listings = []
-    for name in functions:
-        node = places[name]
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        listings.append(lines[first - 1 : node.end_lineno])
-    return listings
 
 
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
@@ -134,7 +102,7 @@ def render_report(
     study_figures: "Sequence[FigureSpec]" = (),
     rebuilt_by: str = "",
     templates: Sequence[Path],
-    code: Mapping[str, SourceFile],
+    code: Mapping[str, str],
 ) -> dict[str, str]:
     """The text of every file of the report, by its path inside the report's folder.
 
@@ -152,8 +120,8 @@ def render_report(
         study_figures: The figures of networks, each as `figures/study/<name>.pdf`.
         rebuilt_by: The command that makes the report again; without one the report names none.
         templates: Folders of a study's own templates, which take the place of the package's.
-        code: The files of which the implementation section lists functions, by their names without
-            folder and suffix.
+        code: The text of the files of which the implementation section lists functions, by their
+            paths.
 
     Raises:
         ReportError: a template is missing or cannot be filled in.

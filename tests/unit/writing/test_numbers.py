@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.errors import ReportError
+from gpu_report.errors import TableError
 from gpu_report.printing.number_format import Quantity
 from gpu_report.workloads.textures import CLASSES
-from gpu_report.writing.numbers import method_numbers, numbers_csv, numbers_tex, read_numbers
+from gpu_report.writing.numbers import NUMBERS, method_numbers, numbers_csv, numbers_tex
 from gpu_report.writing.table import KeyedNumber
 
 ONE = KeyedNumber(
@@ -36,17 +36,13 @@ def test_of_two_numbers_with_one_key_the_first_counts() -> None:
     ]
 
 
-def test_a_list_that_is_missing_cut_short_or_of_other_columns_says_what_to_do(
-    tmp_path: Path,
-) -> None:
+def test_a_list_that_is_cut_short_or_of_other_columns_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("key,text\n", encoding="utf-8")
     (tmp_path / "cut.csv").write_text(numbers_csv([ONE])[:-30], encoding="utf-8")
 
-    with pytest.raises(ReportError, match="make report"):
-        read_numbers(tmp_path / "none.csv")
     for name in ("old.csv", "cut.csv"):
-        with pytest.raises(ReportError, match="make the report again"):
-            read_numbers(tmp_path / name)
+        with pytest.raises(TableError, match="make it again"):
+            NUMBERS.read_rows(tmp_path / name)
 
 
 def test_the_text_has_the_number_of_classes_that_resnets_are_built_with() -> None:
