@@ -1,7 +1,7 @@
 """The one formatter of every number that a reader sees: in prose, tables, captions and the
 terminal.
 
-number, low, high -> Quantity (texts rounded alike, and a unit) -> plain() or tex()
+number, low, high -> Quantity (texts rounded alike, and a unit) -> plain()
 
 With an interval, a number has as many digits as leave two in the greater distance from the number
 to an end of it, and never more than four; without one it has three. An end that this would round
@@ -35,7 +35,6 @@ _MOST_DECIMALS_ADDED: Final = 6
 _LEAST_EXPONENT: Final = math.floor(math.log10(sys.float_info.min))
 """Below it a power of ten is no normal float: to divide by it would lose digits, or be by 0."""
 SMALLEST_GROUPED: Final = 10_000  # four digits read well without a separator
-_TEX_UNITS: Final = {"%": r"\%", "×": r"$\times$", "µs": r"$\mu$s"}
 _PREFIXES: Final = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3}
 _PER_SECOND: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 _BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
@@ -115,19 +114,6 @@ class Quantity:
     def plain_bounds(self) -> str:
         """The ends of the interval as `plain` has them: `11.9 to 12.8`; empty without one."""
         return f"{_with_minus(self.low)} to {_with_minus(self.high)}" if self.has_interval else ""
-
-    def tex(self, *, interval: bool = True, unit: bool = True) -> str:
-        r"""For LaTeX text, ready to be set: `12.3\,ms (11.9 to 12.8)`; without a number, `not
-        measured`.
-        """
-        if not self.is_measured:
-            return self.value
-        space = "" if self.unit in _WITHOUT_SPACE else r"\,"
-        written_unit = _TEX_UNITS.get(self.unit, self.unit)
-        text = _tex_number(self.value) + (space + written_unit if unit and self.unit else "")
-        if not (interval and self.has_interval):
-            return text
-        return f"{text} ({_tex_number(self.low)} to {_tex_number(self.high)})"
 
 
 def quantity(
@@ -344,7 +330,8 @@ def _with_minus(text: str) -> str:
     return f"\N{MINUS SIGN}{text[1:]}" if text.startswith("-") else text
 
 
-def _tex_number(text: str) -> str:
+def tex_number(text: str) -> str:
+    """The digits of a quantity for LaTeX text, with a minus sign or as a power of ten."""
     match = re.fullmatch(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)", text)
     if match:
         return rf"${match['mantissa']}\times10^{{{match['exponent']}}}$"

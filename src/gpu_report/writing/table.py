@@ -29,6 +29,7 @@ from gpu_report.printing.number_format import (
     ratio,
     scaled,
     share,
+    tex_number,
     throughput,
 )
 from gpu_report.study.options import SEPARATOR
@@ -95,8 +96,7 @@ def _interval(quantity: Quantity) -> Tex:
         return EMPTY
     if quantity.either_side:
         return Tex(rf"$\pm$\,{quantity.either_side}")
-    low, high = (Quantity(value=bound).tex() for bound in (quantity.low, quantity.high))
-    return Tex(f"({low} to {high})")
+    return Tex(f"({tex_number(quantity.low)} to {tex_number(quantity.high)})")
 
 
 def _in_braces(quantity: Quantity) -> Tex:
@@ -105,7 +105,7 @@ def _in_braces(quantity: Quantity) -> Tex:
     elif _NUMBER.fullmatch(quantity.bare):
         shown = Tex(rf"\gpurepnum{{{quantity.bare}}}")
     else:
-        shown = Tex(quantity.tex(interval=False, unit=False))
+        shown = Tex(tex_number(quantity.value))
     return Tex("{") + shown + Tex("}")
 
 
