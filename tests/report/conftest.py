@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.writing.latex import compile_report, find_engine
+from gpu_report.writing.latex import ENGINES, compile_report
 from tests.made_once import made_once
 from tests.report.synthetic import DATED, write_project
 
@@ -20,7 +20,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 
     def compiled(*shown: str, engine: str = "pdflatex") -> Path:
         def make(folder: Path) -> None:
-            compile_report(write_project(folder, *shown), dated=DATED, engine=find_engine(engine))
+            engines = {each.name: each for each in ENGINES}
+            compile_report(write_project(folder, *shown), dated=DATED, engine=engines[engine])
 
         project = made_once(
             tmp_path_factory,

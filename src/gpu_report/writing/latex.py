@@ -82,25 +82,19 @@ ENGINES: Final = (
 )
 
 
-def find_engine(name: str = "") -> Engine:
-    """The engine of that name, or without a name the first that is installed.
+def find_engine() -> Engine:
+    """The first engine that is installed.
 
     Raises:
-        ReportError: it is not installed, or there is no such engine.
+        ReportError: none is.
     """
-    wanted = [engine for engine in ENGINES if name in ("", engine.name)]
-    if not wanted:
-        raise ReportError(
-            f"TeX engine {name!r} is unknown; use one of "
-            f"{', '.join(engine.name for engine in ENGINES)}"
-        )
-    for engine in wanted:
+    for engine in ENGINES:
         if all(map(shutil.which, engine.programs)):
             return engine
-    missing = name or "latexmk with pdflatex or lualatex, or tectonic"
     commands = "; ".join(f"{system}: {command}" for system, command in _INSTALL)
     raise ReportError(
-        f"no TeX engine on PATH ({missing}); install one with the line for your system: {commands}"
+        "no TeX engine on PATH (latexmk with pdflatex or lualatex, or tectonic); install one with "
+        f"the line for your system: {commands}"
     )
 
 

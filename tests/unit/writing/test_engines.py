@@ -46,17 +46,3 @@ def test_without_an_engine_the_error_is_one_line_with_a_command_for_each_system(
         "conda install",
     ):
         assert command in message
-
-
-def test_an_engine_asked_for_by_name_is_not_replaced_by_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_on_path(tmp_path, "latexmk", "pdflatex")
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    with pytest.raises(ReportError, match="lualatex"):
-        find_engine("lualatex")
-    with pytest.raises(
-        ReportError, match="'troff' is unknown; use one of pdflatex, lualatex, tectonic"
-    ):
-        find_engine("troff")

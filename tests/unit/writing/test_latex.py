@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gpu_report.errors import FileWriteError, ReportError
-from gpu_report.writing.latex import Engine, compile_report, find_engine
+from gpu_report.writing.latex import ENGINES, Engine, compile_report
 
 DATED = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -61,8 +61,8 @@ def test_a_build_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: 
         compile_report(tmp_path, dated=DATED, engine=shell_engine("true"))
 
 
-@pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
-def test_no_file_outside_of_the_report_is_read(tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize("engine", ENGINES[:2], ids=lambda engine: engine.name)
+def test_no_file_outside_of_the_report_is_read(tmp_path: Path, engine: Engine) -> None:
     (tmp_path / "secret.tex").write_text("a secret", "utf-8")
     report = tmp_path / "report"
     report.mkdir()
@@ -70,9 +70,9 @@ def test_no_file_outside_of_the_report_is_read(tmp_path: Path, engine: str) -> N
     whole = r"\documentclass{article}\begin{document}\input{part}\end{document}"
     (report / "gpu_report.tex").write_text(whole, "utf-8")
 
-    assert compile_report(report, dated=DATED, engine=find_engine(engine)).exists()
+    assert compile_report(report, dated=DATED, engine=engine).exists()
 
     for outside in ("../secret", str(tmp_path / "secret")):
         (report / "gpu_report.tex").write_text(whole.replace("part", outside), "utf-8")
         with pytest.raises(ReportError):
-            compile_report(report, dated=DATED, engine=find_engine(engine))
+            compile_report(report, dated=DATED, engine=engine)
