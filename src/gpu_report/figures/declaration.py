@@ -294,24 +294,23 @@ class MachineFigure:
 
     name: str
     title: str
-    caption: str | Callable[[Tables], str]
+    caption: str
     draw: Callable[[Tables], Figure]
-    has_data: Callable[[Tables], bool]
     sentence: Sentence
     tables: tuple[str, ...]
+    """Those that it draws; without rows in the first there is no figure."""
 
     def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
         """The figure, where the subject is the study and there is data."""
-        if subject.name != STUDY or not self.has_data(tables):
+        if subject.name != STUDY or getattr(tables, self.tables[0]).empty:
             return
         shown = Shown(rows=tables.variants.iloc[:0], subject=subject, tables=tables)
-        caption = self.caption if isinstance(self.caption, str) else self.caption(tables)
         yield FigureSpec(
             name=f"{STUDY}_{self.name}",
             subject=STUDY,
             kind=self.name,
             title=self.title,
-            caption=caption,
+            caption=self.caption,
             alt=" ".join(filter(None, (f"{self.title}.", self.sentence(shown)))),
             drawing=partial(self.draw, tables),
             tables=self.tables,

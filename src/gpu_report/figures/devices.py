@@ -139,30 +139,21 @@ TRANSFER: Final = MachineFigure(
         "processes, and bars show 95 % intervals. Copies use pageable or pinned host memory, and "
         "the host waits for each. The dashed line is the peak of that direction."
     ),
-    has_data=lambda tables: not tables.transfers.empty,
     draw=transfers_figure,
     sentence=partial(range_in, "transfers", "bandwidth_gb_per_s", what="Bandwidths", unit="GB/s"),
     tables=("transfers", "peaks"),
 )
 
 
-def _caption(tables: Tables) -> str:
-    first = tables.links.iloc[0]
-    multicast = f", NVLink SHARP {first['multicast']}" if first["multicast"] else ""
-    return (
-        "Points show the bus bandwidth of operations between devices by payload, as means over "
-        "launches, and bars show 95 % intervals. Bus bandwidth is what a device sends in one "
-        f"direction, by the formulas of nccl-tests (backend {first['backend']}{multicast}). "
-        "Dashed lines mark the sizes of the first bucket and of the others in which "
-        "DistributedDataParallel exchanges gradients by default."
-    )
-
-
 LINKS: Final = MachineFigure(
     name="links",
     title="The link between devices",
-    caption=_caption,
-    has_data=lambda tables: not tables.links.empty,
+    caption=(
+        "Points show the bus bandwidth of operations between devices by payload, as means over "
+        "launches, and bars show 95 % intervals. Bus bandwidth is what a device sends in one "
+        "direction, by the formulas of nccl-tests. Dashed lines mark the sizes of the first "
+        "bucket and of the others in which DistributedDataParallel exchanges gradients by default."
+    ),
     draw=links_figure,
     sentence=partial(
         range_in, "links", "bus_bandwidth_gb_per_s", what="Bus bandwidths", unit="GB/s"
@@ -364,7 +355,6 @@ ROOFLINE: Final = MachineFigure(
         "are workloads, colors are precisions; points that look the same differ in size, batch or "
         "optimizations. Bars show 95 % intervals."
     ),
-    has_data=lambda tables: not tables.efficiency.empty,
     draw=roofline_figure,
     sentence=partial(
         range_in, "efficiency", "achieved_flops_per_s", what="Rates", unit="TFLOP/s", factor=1e-12
