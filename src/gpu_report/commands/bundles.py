@@ -203,7 +203,7 @@ def list_numbers(arguments: Namespace) -> None:
     numbers = NUMBERS.read_rows(file)
     found = [number for number in numbers if all(word in number["key"] for word in words)]
     if not found:
-        keys = [number["key"] for number in numbers]
+        keys = [str(number["key"]) for number in numbers]
         short = {key.partition("/")[2]: key for key in keys}
         near = difflib.get_close_matches("/".join(words), [*keys, *short], n=3, cutoff=0.5)
         nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
