@@ -1,8 +1,8 @@
 """The log directory that `tensorboard --logdir` shows: every variant as one run, side by side,
 without torch.
 
-records and traces -> folder/<variant>/ with an event file (scalars, hyperparameters, whether it
-succeeded), the light trace, and the rich one, from which torch-tb-profiler shows memory and modules
+records and traces -> folder/<variant>/ with an event file of scalars, the light trace, and the
+rich one, from which torch-tb-profiler shows memory and modules
 
 A run holds means over the variant's processes, so that each variant is one curve. Its clock is
 training time: events lie where the epochs put them, building and evaluating left out, and
@@ -14,28 +14,22 @@ import os
 import shutil
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.plugins.hparams import metadata, summary_v2
-from tensorboard.plugins.hparams.api_pb2 import Status
-from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from gpu_report.glossary import PER_PROCESS
-from gpu_report.records.record import Epoch, Record
+from gpu_report.records.record import Record
 from gpu_report.storage.files import list_content, replaced_folder, write_errors
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 
 EVENT_FILE: Final = "events.out.tfevents.gpu_report"
 """TensorBoard takes every file for an event file whose name holds `tfevents`."""
-
-_WHOLE_EPOCHS: Final = "whole epochs"
 
 
 def write_tensorboard_logs(
@@ -45,7 +39,7 @@ def write_tensorboard_logs(
     any, by the names that they get there.
 
     The traces are hard links where the file system allows them. A variant that was not measured to
-    the end has its status and hyperparameters and no scalars.
+    the end has no scalars.
 
     Raises:
         FileWriteError: the disk is full or the folder cannot be written; an existing folder is left
@@ -57,7 +51,7 @@ def write_tensorboard_logs(
             of_variant.mkdir()
             with (of_variant / EVENT_FILE).open("wb") as file:
                 writer = RecordWriter(file)
-                for event in _events(record, records):
+                for event in _events(record):
                     writer.write(event.SerializeToString(deterministic=True))
             for name, trace_file in trace_files.get(record.variant, {}).items():
                 target = of_variant / name
@@ -68,49 +62,15 @@ def write_tensorboard_logs(
     list_content(folder)
 
 
-def _events(record: Record, records: Sequence[Record]) -> Iterator[Any]:
+def _events(record: Record) -> Iterator[Any]:
     began = (
         record.repetitions[0].started_at if record.repetitions else record.provenance.measured_at
     )
     began_s = datetime.fromisoformat(began).timestamp()
     yield Event(wall_time=began_s, file_version="brain.Event:2")
-    for summary in _hyperparameters(record, records, began_s):
-        yield Event(wall_time=began_s, summary=summary)
     for time_s, step, scalars in _scalars(record):
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         yield Event(wall_time=began_s + time_s, step=step, summary=Summary(value=values))
-
-
-def _hyperparameters(record: Record, records: Sequence[Record], began_s: float) -> Iterator[Any]:
-    """What the study varies and measures, this variant's place in it, and how it ended."""
-    axes = [_axes(each) for each in records]
-    yield summary_v2.hparams_config_pb(
-        hparams=[
-            summary_v2.HParam(name, summary_v2.Discrete(sorted({each[name] for each in axes})))
-            for name in axes[0]
-        ],
-        metrics=[
-            summary_v2.Metric(f"result/{name}", description=figure.description)
-            for name, figure in PER_PROCESS.items()
-        ],
-        time_created_secs=began_s,
-    )
-    yield summary_v2.hparams_pb(_axes(record), trial_id=record.variant, start_time_secs=began_s)
-    status = Status.Value("STATUS_SUCCESS" if record.status == "ok" else "STATUS_FAILURE")
-    end = SessionEndInfo(status=status, end_time_secs=began_s + sum(_epoch_times_s(record)))
-    summary = Summary()
-    summary.value.add(
-        tag=metadata.SESSION_END_INFO_TAG,
-        metadata=metadata.create_summary_metadata(HParamsPluginData(session_end_info=end)),
-        tensor=metadata.NULL_TENSOR,
-    )
-    yield summary
-
-
-def _axes(record: Record) -> dict[str, str | int]:
-    axes = asdict(record.as_variant())
-    steps = axes["steps_per_epoch"]
-    return {**axes, "steps_per_epoch": _WHOLE_EPOCHS if steps is None else str(steps)}
 
 
 def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
@@ -118,9 +78,10 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
     if record.status != "ok":
         return
     passed_s, steps_done = 0.0, 0
-    for number, (epochs, epoch_s) in enumerate(
-        zip(_epochs(record), _epoch_times_s(record), strict=True)
-    ):
+    # The first epoch of every process, the second of every process, and so on.
+    by_number = zip(*(repetition.epochs for repetition in record.repetitions), strict=True)
+    for number, epochs in enumerate(by_number):
+        epoch_s = _mean(epoch.wall_time_s for epoch in epochs)
         losses = [
             _mean(values) for values in zip(*(epoch.train_losses for epoch in epochs), strict=True)
         ]
@@ -139,7 +100,7 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
             for name, found in held_out.items()
             if None not in found
         }
-        scalars["speed/epoch_wall_time_s"] = _mean(epoch.wall_time_s for epoch in epochs)
+        scalars["speed/epoch_wall_time_s"] = epoch_s
         scalars["speed/throughput_per_s"] = _mean(
             epoch.samples / epoch.wall_time_s for epoch in epochs
         )
@@ -152,19 +113,6 @@ def _scalars(record: Record) -> Iterator[tuple[float, int, dict[str, float]]]:
         passed_s,
         0,
         {f"result/{name}": result.value for name, result in results.items() if result.count},
-    )
-
-
-def _epochs(record: Record) -> list[tuple[Epoch, ...]]:
-    """The first epoch of every process, the second of every process, and so on."""
-    return list(zip(*(repetition.epochs for repetition in record.repetitions), strict=True))
-
-
-def _epoch_times_s(record: Record) -> list[float]:
-    return (
-        [_mean(epoch.wall_time_s for epoch in epochs) for epochs in _epochs(record)]
-        if record.status == "ok"
-        else []
     )
 
 
