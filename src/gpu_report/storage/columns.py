@@ -231,14 +231,10 @@ def _parsed(path: Path, column: Column, cells: Sequence[str]) -> list[Any]:
 
 
 def _name_difference(found: list[str], declared: list[str]) -> str:
-    missing = [name for name in declared if name not in found]
-    unknown = [name for name in found if name not in declared]
-    if missing or unknown:
-        return (
-            f"columns missing: {', '.join(missing) or 'none'}; unknown: "
-            f"{', '.join(unknown)[:_MOST_SHOWN] or 'none'}"
-        )
-    return f"columns are ordered {', '.join(found)[:_MOST_SHOWN]}, not {', '.join(declared)}"
+    return (
+        f"its columns are {', '.join(found)[:_MOST_SHOWN] or 'none'}, expected "
+        f"{', '.join(declared)}"
+    )
 
 
 _MOST_SHOWN: Final = 500

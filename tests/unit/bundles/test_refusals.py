@@ -219,7 +219,11 @@ def test_a_record_or_table_that_does_not_hold_what_it_should_is_refused(
 
     bundle.write_bytes(whole)
     replace_file(bundle, f"runs/{SLUG}/trace_tables/steps.csv", b"colour\nred\n")
-    assert_refused(bundle, tmp_path, r"table runs/.*/steps.csv: columns missing.*; fetch it again")
+    assert_refused(
+        bundle,
+        tmp_path,
+        r"table runs/.*/steps.csv: its columns are colour, expected .*; fetch it again",
+    )
 
 
 def test_tables_of_other_columns_are_left_out_where_their_trace_comes_along(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_value(
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "columns missing"),
+        ("", "its columns are none, expected name"),
         ("name,calls\n", "total_ms, library"),
         ("name,calls,total_ms,library\nx,1\n", "line 2: 2 values for 4 columns"),
         ("name,calls,total_ms,library\nx,many,0.1,true\n", "line 2, column calls: 'many'"),
