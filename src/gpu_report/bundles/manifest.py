@@ -7,12 +7,13 @@ written
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import Field
 
 from gpu_report.errors import BundleError
-from gpu_report.records.batch_sizes import SEARCHES_FOLDER
+from gpu_report.records.batch_sizes import SEARCHES_FOLDER, SearchRecord
+from gpu_report.records.calibration import Calibration
 from gpu_report.records.record import (
     RICH_TRACE_FOLDER,
     SENTINELS_FOLDER,
@@ -20,6 +21,7 @@ from gpu_report.records.record import (
     DeviceName,
     MachineId,
     Record,
+    SentinelPoint,
 )
 from gpu_report.storage.json_files import Digest, JsonFile, Moment, Part, Text, Values
 
@@ -34,7 +36,8 @@ _RUN: Final = re.compile(rf"runs/([^/]+)/{RECORD_NAME}")
 _SEARCH: Final = re.compile(rf"{SEARCHES_FOLDER}/([^/]+)\.json")
 
 FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
-
+Measured = TypeVar("Measured", bound=Record | SearchRecord | SentinelPoint | Calibration)
+"""What a file of a machine's folder of results may hold."""
 
 _NAME: Final = "[^/.][^/]{0,254}"
 _PATH: Final = (
@@ -111,3 +114,23 @@ def why_no_trace(run: Path, record: Record) -> str:
     if all((run / folder / name).exists() for folder in folders for name in names):
         return ""
     return f"its trace is gone; measure it again with gpu-report run {record.variant}"
+
+
+def read_own(kind: JsonFile[Measured], path: Path, slug: str, *, machine: str) -> Measured:
+    """A file of a machine's folder of results, whose name says that it is of this variant, search
+    or sentinel.
+
+    Raises:
+        RecordError: it cannot be read.
+        BundleError: it is of another one, or of another machine.
+    """
+    content = kind.read(path)
+    name = (
+        content.search.slug
+        if isinstance(content, SearchRecord)
+        else getattr(content, "variant", slug)
+    )
+    # The name of a sentinel's file begins with its time.
+    if content.machine != machine or not (name == slug or slug.endswith(f"Z-{name}")):
+        raise BundleError(f"{path} is of {name} on {content.machine}; take it out of this folder")
+    return content

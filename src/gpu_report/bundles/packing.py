@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from gpu_report import __version__
 from gpu_report.bundles.manifest import (
@@ -21,10 +21,12 @@ from gpu_report.bundles.manifest import (
     TABLES_FOLDER,
     FileEntry,
     Manifest,
+    Measured,
+    read_own,
     why_no_trace,
 )
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
-from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
+from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import (
@@ -35,7 +37,6 @@ from gpu_report.records.record import (
     TRACE_FOLDER,
     Provenance,
     Record,
-    SentinelPoint,
 )
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
@@ -55,7 +56,6 @@ _QUICK: Final = 1
 """With traces, which are compressed already: 79 MB of them take a quarter of the time and become 3
 % larger.
 """
-Measured = TypeVar("Measured", bound=Record | SearchRecord | SentinelPoint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,16 +116,20 @@ def pack(
         POINT_FILE, (results / SENTINELS_FOLDER).glob("*.json"), machine=machine
     )
     left_out |= unreadable | unreadable_points
-    if not allow_dirty:
-        _check_commits(
-            {slug: record.provenance for slug, record in records.items()}
-            | {name: search.provenance for name, search in searches.items()}
+    provenances = {slug: record.provenance for slug, record in records.items()}
+    provenances |= {slug: search.provenance for slug, search in searches.items()}
+    calibration = results / CALIBRATION_FILE
+    if calibration.exists():
+        found = read_own(CALIBRATIONS, calibration, calibration.stem, machine=machine)
+        provenances["calibration"] = found.provenance
+    elif not with_traces:
+        raise BundleError(
+            f"there is no {calibration}; calibrate with: snakemake --cores 4 {calibration}"
         )
+    if not allow_dirty:
+        _check_commits(provenances)
         # Nobody measures a point again, so that one of an edited tree must not keep the rest back.
         points = {name: point for name, point in points.items() if point.provenance.is_clean}
-    _check_calibration(
-        results / CALIBRATION_FILE, machine, needed=not with_traces, allow_dirty=allow_dirty
-    )
     beside = [
         *(f"{SEARCHES_FOLDER}/{name}.json" for name in searches),
         *(f"{SENTINELS_FOLDER}/{name}.json" for name in points),
@@ -138,7 +142,7 @@ def pack(
             paths, key=lambda path: (path.parent.name == TABLES_FOLDER, path.name, path)
         )
     ]
-    searched = {found.search.device for found in searches.values()}
+    searched = {each.search.device for each in searches.values()}
     manifest = _manifest(
         machine, study, list(records.values()), searched, entries, with_traces=with_traces
     )
@@ -159,16 +163,9 @@ def _read_all(
     for path in sorted(files):
         slug = path.parent.name if path.name == RECORD_NAME else path.stem
         try:
-            content = found[slug] = kind.read(path)
+            found[slug] = read_own(kind, path, slug, machine=machine)
         except RecordError as error:
             left_out[slug] = str(error)
-            continue
-        name = content.search.slug if isinstance(content, SearchRecord) else content.variant
-        # The name of a point begins with its time.
-        if content.machine != machine or not (name == slug or slug.endswith(f"Z-{name}")):
-            raise BundleError(
-                f"{path} is of {name} on {content.machine}; take it out of this folder"
-            )
     return found, left_out
 
 
@@ -202,39 +199,16 @@ def _check_commits(found: Mapping[str, Provenance]) -> None:
     dirty = {name: provenance for name, provenance in found.items() if not provenance.is_clean}
     if not dirty:
         return
-    changes = [provenance.changed_files for provenance in dirty.values() if provenance.git_commit]
-    known = dict.fromkeys(file for files in changes for file in files or [])
-    reasons = [
-        f"changed were {', '.join(known)}" if known else "",
-        "what was changed is not known" if None in changes else "",
-        f"there was no commit{f' (now: {why})' if (why := why_no_commit()) else ''}"
-        if len(changes) < len(dirty)
-        else "",
-    ]
-    again = "" if not changes and why_no_commit() else "commit and measure them again, or "
+    changed = dict.fromkeys(file for each in dirty.values() for file in each.changed_files or [])
+    if any(each.git_commit is None for each in dirty.values()):
+        what = "; ".join(filter(None, ["there was no commit", why_no_commit()]))
+    else:
+        what = f"changed were {', '.join(changed) or 'files whose names are not known'}"
     raise BundleError(
-        f"{len(dirty)} of {len(found)} records were measured by code that no commit holds, such "
-        f"as {next(iter(dirty))}: {'; '.join(filter(None, reasons))}; {again}pack them all the "
-        "same with --allow-dirty, which labels the bundle"
+        f"{len(dirty)} of {len(found)} measurements were made by code that no commit holds, such "
+        f"as {next(iter(dirty))}: {what}; commit, delete them and measure them again, or pack them "
+        "all the same with --allow-dirty, which labels the bundle"
     )
-
-
-def _check_calibration(path: Path, machine: str, *, needed: bool, allow_dirty: bool) -> None:
-    if not path.exists():
-        if needed:
-            raise BundleError(f"there is no {path}; calibrate with: snakemake --cores 4 {path}")
-        return
-    calibration = CALIBRATIONS.read(path)
-    if calibration.machine != machine:
-        raise BundleError(
-            f"{path} is of another machine; delete it and calibrate with: snakemake --cores 4 "
-            f"{path}"
-        )
-    if not (calibration.provenance.is_clean or allow_dirty):
-        raise BundleError(
-            f"{path} was measured by code that no commit holds; commit, delete it and calibrate "
-            f"with: snakemake --cores 4 {path}, or pack it all the same with --allow-dirty"
-        )
 
 
 def _paths(

@@ -29,6 +29,7 @@ from gpu_report.bundles.manifest import (
     RECORD_NAME,
     TABLES_FOLDER,
     Manifest,
+    read_own,
     why_no_trace,
 )
 from gpu_report.errors import BundleError, RecordError, TableError
@@ -83,7 +84,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
             _extract(archive, manifest, folder)
         try:
             _check(folder, manifest)
-        except (RecordError, TableError) as error:
+        except (BundleError, RecordError, TableError) as error:
             said = str(error).replace(f"{folder}/", "").partition("; ")[0]
             raise BundleError(f"{bundle}: {said}; {FETCH_AGAIN}") from error
         # A variant that did not fit has them empty; without them it would count as not measured.
@@ -203,14 +204,14 @@ def _check(folder: Path, manifest: Manifest) -> None:
     """Whether the files are of the manifest's machine, and of the names that they have.
 
     Raises:
-        RecordError: a record, search, point or calibration is not, cannot be read, or lacks its
-            trace.
+        BundleError: a record, search, point or calibration is not.
+        RecordError: it cannot be read, or lacks its trace.
         TableError: a trace table cannot be read.
     """
+    machine = manifest.machine
     for slug in manifest.variants:
         run = folder / "runs" / slug
-        record = RECORD_FILE.read(run / RECORD_NAME)
-        _check_owner(run / RECORD_NAME, (record.machine, record.variant), (manifest.machine, slug))
+        record = read_own(RECORD_FILE, run / RECORD_NAME, slug, machine=machine)
         if manifest.with_traces and why_no_trace(run, record):
             raise RecordError(f"lacks the trace of {slug}")
         try:
@@ -220,19 +221,11 @@ def _check(folder: Path, manifest: Manifest) -> None:
                 raise
             shutil.rmtree(run / TABLES_FOLDER, ignore_errors=True)
     for slug in manifest.searches:
-        path = folder / SEARCHES_FOLDER / f"{slug}.json"
-        found = SEARCH_FILE.read(path)
-        _check_owner(path, (found.machine, found.search.slug), (manifest.machine, slug))
+        read_own(SEARCH_FILE, folder / SEARCHES_FOLDER / f"{slug}.json", slug, machine=machine)
     for path in (folder / SENTINELS_FOLDER).glob("*"):
-        _check_owner(path, (POINT_FILE.read(path).machine,), (manifest.machine,))
+        read_own(POINT_FILE, path, path.stem, machine=machine)
     if manifest.has_calibration:
-        path = folder / CALIBRATION_FILE
-        _check_owner(path, (CALIBRATIONS.read(path).machine,), (manifest.machine,))
-
-
-def _check_owner(path: Path, found: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    if found != expected:
-        raise RecordError(f"{path} is of {' on '.join(reversed(found))}")
+        read_own(CALIBRATIONS, folder / CALIBRATION_FILE, "calibration", machine=machine)
 
 
 @contextmanager

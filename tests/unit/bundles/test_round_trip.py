@@ -113,7 +113,7 @@ def replace_provenance(results: Path, slug: str, **changes: object) -> None:
             {"git_dirty": True, "changed_files": ["src/gpu_report/a.py", "Makefile"]},
             "src/gpu_report/a.py, Makefile",
         ),
-        ({"git_dirty": True}, "is not known"),
+        ({"git_dirty": True}, "are not known"),
         ({"git_commit": None, "git_dirty": None}, "no commit"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_record_whose_code_no_commit_holds_is_packed_on_demand_alone_and_count
         packed(results, tmp_path / "bundle.tar.xz")
     packed(results, tmp_path / "bundle.tar.xz", allow_dirty=True)
 
-    assert "1 of 3 records" in str(refusal.value)
+    assert "1 of 4 measurements" in str(refusal.value)
     assert read_manifest(tmp_path / "bundle.tar.xz").dirty_records == 1
 
 
