@@ -307,36 +307,32 @@ class Optimization:
             ConfigError: a part is unknown, its count too small, or one is given twice.
         """
         counts: dict[str, int] = {}
-        options: list[str] = []
-        precision = ""
-        for part in option_names(name):
-            if part in LOWER_PRECISIONS:
-                if precision:
-                    raise ConfigError(f"{name!r}: give one precision")
-                precision = part
-                continue
+        parts = option_names(name)
+        for part in parts:
             match = re.fullmatch(r"(workers|accumulate)(\d+)", part)
-            if match is None:
-                if part not in OPTIONS:
+            if match is not None:
+                kind, count = match[1], int(match[2])
+                if kind in counts or count < _LEAST[kind]:
                     raise ConfigError(
-                        f"{part!r} in {name!r} is unknown; use some of workers<number>, "
-                        f"accumulate<number>, {', '.join([*LOWER_PRECISIONS, *OPTIONS])}, joined "
-                        f"by {SEPARATOR}, or {NO_OPTIONS}"
+                        f"{name!r}: give {kind} once, with a number of {_LEAST[kind]} or more"
                     )
-                if part in options:
-                    raise ConfigError(f"{name!r}: give {part} once")
-                options.append(part)
-            elif match[1] in counts or int(match[2]) < _LEAST[match[1]]:
+                counts[kind] = count
+            elif part not in LOWER_PRECISIONS and part not in OPTIONS:
                 raise ConfigError(
-                    f"{name!r}: give {match[1]} once, with a number of {_LEAST[match[1]]} or more"
+                    f"{part!r} in {name!r} is unknown; use some of workers<number>, "
+                    f"accumulate<number>, {', '.join([*LOWER_PRECISIONS, *OPTIONS])}, joined "
+                    f"by {SEPARATOR}, or {NO_OPTIONS}"
                 )
-            else:
-                counts[match[1]] = int(match[2])
+            elif parts.count(part) > 1:
+                raise ConfigError(f"{name!r}: give {part} once")
+        precisions = [part for part in parts if part in LOWER_PRECISIONS]
+        if len(precisions) > 1:
+            raise ConfigError(f"{name!r}: give one precision")
         return cls(
-            precision=precision,
+            precision="".join(precisions),
             workers=counts.get("workers", 0),
             accumulation=counts.get("accumulate", 1),
-            options=joined(options),
+            options=joined(part for part in parts if part in OPTIONS),
         )
 
 

@@ -149,11 +149,6 @@ def check_strategy(
         )
     chosen = STRATEGIES[strategy]
     if strategy == SINGLE:
-        if devices != 1:
-            raise ConfigError(
-                f"parallelism: {devices} devices need a strategy; use one of "
-                f"{', '.join(STRATEGIES)}"
-            )
         return
     if devices < chosen.least:
         raise ConfigError(

@@ -343,29 +343,24 @@ def load_study(
         named = tuple(usable.named("devices", config["devices"]))
         usable = replace(usable, chosen=named, sharing=named)
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
-    experiments: list[Experiment] = []
-    for name, entry in config["experiments"].items():
-        experiments.append(
-            _expand_experiment(
-                name, entry, devices=usable, seed=config["seed"], workloads=workloads
-            )
+    experiments = tuple(
+        _expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads)
+        for name, entry in config["experiments"].items()
+    )
+    variants = {variant for each in experiments for variant in each.variants}
+    searches = [search for each in experiments for search in each.searches]
+    if len(variants) + len(searches) > MOST_VARIANTS:
+        raise ConfigError(
+            f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the study"
         )
-        if (
-            len({variant for experiment in experiments for variant in experiment.variants})
-            > MOST_VARIANTS
-        ):
-            raise ConfigError(
-                f"experiments: they ask for more than {MOST_VARIANTS} configurations; divide the "
-                "study"
-            )
     first: dict[str, BatchSearch] = {}
-    for search in itertools.chain.from_iterable(each.searches for each in experiments):
+    for search in searches:
         if first.setdefault(search.slug, search) != search:
             raise ConfigError(
                 f"experiments: {search.slug} is searched twice, with other seconds, maximum, "
                 "multiple_of or margin; give one of them"
             )
-    used = {variant.workload for experiment in experiments for variant in experiment.variants}
+    used = {variant.workload for variant in variants}
     sentinels: list[Variant] = []
     for position, row in enumerate(config.get("sentinels", ())):
         path = f"sentinels[{position}]"
@@ -379,7 +374,7 @@ def load_study(
         protocol=Protocol(**config["protocol"]),
         prices=Prices(**config.get("prices", {})),
         workloads={name: workload for name, workload in workloads.items() if name in used},
-        experiments=tuple(experiments),
+        experiments=experiments,
         sentinels=tuple(
             Measurement(
                 variant=variant,
@@ -470,8 +465,13 @@ def _expand_experiment(
 ) -> Experiment:
     variants: list[Variant] = []
     searches: list[BatchSearch] = []
+    optimizations = [
+        each
+        for row in entry["grid"]
+        for each in [*row.get("ladder", []), *_as_list(row.get("optimization", []))]
+    ]
     through_precisions = entry.get("axis") == "optimization" and any(
-        map(_names_a_precision, entry["grid"])
+        part in LOWER_PRECISIONS for each in optimizations for part in option_names(each)
     )
     for position, row in enumerate(entry["grid"]):
         path = f"experiments.{name}.grid[{position}]"
@@ -485,22 +485,15 @@ def _expand_experiment(
             searches += _searches_of_row(path, row, devices=devices, workloads=workloads)
         else:
             variants += _expand_row(path, row, devices=devices, seed=seed, workloads=workloads)
-        if len(variants) + len(searches) > MOST_VARIANTS:
-            raise ConfigError(
-                f"{path}: with it the experiment asks for more than {MOST_VARIANTS} configurations"
-            )
-    if "search" in entry:
-        return Experiment(
-            name=name, question=entry["question"], searches=tuple(dict.fromkeys(searches))
-        )
     experiment = Experiment(
         name=name,
         question=entry["question"],
-        axis=entry["axis"],
-        baseline=entry["baseline"],
+        axis=entry.get("axis", ""),
+        baseline=entry.get("baseline"),
         target=entry.get("target"),
         through_precisions=through_precisions,
         variants=tuple(dict.fromkeys(variants)),
+        searches=tuple(dict.fromkeys(searches)),
     )
     values = dict.fromkeys(map(experiment.value_of, experiment.variants))
     if values and devices.refuse_absent and experiment.baseline not in values:
@@ -655,13 +648,6 @@ def _optimizations_of_row(path: str, fields: dict[str, Any]) -> list[Optimizatio
     if "precision" in fields and any(each.precision for each in named):
         raise ConfigError(f"{path}.precision: {keys[0]} names a precision too; give one of them")
     return named or [Optimization(workers=workers) for workers in given.get("workers", [0])]
-
-
-def _names_a_precision(row: Mapping[str, Any]) -> bool:
-    named = [*row.get("ladder", []), *_as_list(row.get("optimization", []))]
-    return not LOWER_PRECISIONS.keys().isdisjoint(
-        part for name in named for part in option_names(name)
-    )
 
 
 def _devices_of_row(path: str, device: str | list[str], devices: _Devices) -> list[str]:

@@ -111,7 +111,7 @@ def test_text_that_names_no_variant_is_refused(slug: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"devices": 2}, "need a strategy"),
+        ({"devices": 2}, "cannot be named"),
         ({"strategy": "horovod"}, "use one of"),
         ({"strategy": "dp", "devices": 1}, "at least 2 devices"),
         ({"strategy": "dp", "devices": 2, "device": "cpu"}, "take ddp, fsdp or pipeline"),
