@@ -44,7 +44,6 @@ from gpu_report.study.machine import device_name, hardware_words
 from gpu_report.traces.tables import (
     as_csv,
     read_trace_tables,
-    table_as_csv,
     table_files,
     tabulate_trace_of,
 )
@@ -225,24 +224,8 @@ def _paths(
             yield from (path for path in (run / folder).glob("[!.]*") if path.is_file())
 
 
-def _content(path: Path) -> bytes:
-    """A record or a trace table as it is written today, which takes fewer bytes; any other file as
-    it is.
-
-    Fields that an older version had not then hold their defaults.
-    """
-    if path.name == RECORD_NAME:
-        return RECORD_FILE.as_bytes(RECORD_FILE.read(path))
-    tables = {file: table for table, file in table_files(path.parent).items()}
-    return (
-        table_as_csv(tables[path], tables[path].read_rows(path)).encode()
-        if path in tables
-        else path.read_bytes()
-    )
-
-
 def _entry(results: Path, path: Path) -> FileEntry:
-    content = _content(path)
+    content = path.read_bytes()
     return FileEntry(
         path=path.relative_to(results).as_posix(),
         bytes=len(content),
@@ -297,7 +280,7 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: floa
         ):
             _add(archive, MANIFEST_FILE, MANIFEST.as_bytes(manifest))
             for entry in manifest.files:
-                content = _content(results / entry.path)
+                content = (results / entry.path).read_bytes()
                 if hashlib.sha256(content).hexdigest() != entry.sha256:
                     raise BundleError(
                         f"{entry.path} changed while it was packed; wait until nothing measures, "
