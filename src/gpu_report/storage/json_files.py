@@ -42,13 +42,6 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def nine_digits(value: float) -> float:
-    """A number without the digits that no clock resolves, which would be half of each number in
-    published files.
-    """
-    return float(f"{value:.9g}")
-
-
 def _moment(text: str) -> str:
     if _MOMENT.fullmatch(text) is None:
         raise ValueError("use a time in UTC such as 2026-05-04T10:00:00+00:00")
@@ -83,7 +76,10 @@ Finite = Annotated[float, Field(gt=-1e30, lt=1e30)]
 NotNegative = Annotated[float, Field(ge=0, lt=1e30)]
 Positive = Annotated[float, Field(gt=1e-12, lt=1e30)]
 """Beyond what any clock or counter shows, so that every quotient of two is finite."""
-Seconds = Annotated[Positive, AfterValidator(nine_digits)]
+Seconds = Annotated[Positive, AfterValidator(lambda value: float(f"{value:.9g}"))]
+"""Without the digits that no clock resolves, which would be half of each number in published
+files.
+"""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 PositiveCount = Annotated[int, Field(gt=0, lt=2**53)]
 """No larger than the whole numbers that a float holds exactly."""
