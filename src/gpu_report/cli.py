@@ -290,7 +290,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             more="the study needs no checkout of gpu-report",
         ),
         "new-workload": _Command(
-            "new_workload:write_example",
+            "new_study:write_example",
             "write an example of a workload of your own",
             [_optional("name", "of the module and the study, such as my_model", metavar="NAME")],
             more="and of its study, which run as they are, into this folder",
