@@ -56,11 +56,9 @@ def show_plan(arguments: Namespace) -> None:
             "note: git names no commit of this code, and pack refuses measurements without one: "
             f"{why}"
         )
-    published = [machine.id for machine in shown.machines if machine.bundle]
-    if published and shown.measured:
-        say(f"compared with, as published: {', '.join(published)}")
-    elif published:
-        say(f"nothing is measured: the report is about {published[0]}")
+    for machine in shown.machines:
+        if machine.bundle:
+            say(f"{machine.id}: shown as published, nothing of it is measured")
 
 
 def _show_plan_of(machine: ShownMachine) -> None:
