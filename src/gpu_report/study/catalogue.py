@@ -92,12 +92,8 @@ class BuiltInWorkload:
                 )
             )
         for name in option_names(variant.options):
-            if OPTIONS[name].is_loop:
-                raise ConfigError(
-                    f"options: {name} is a custom training loop that {variant.workload} does not "
-                    "have; leave it out"
-                )
-            if name in self.useless_options or (name in ATTENTION and not self.has_attention):
+            needs_attention = name in ATTENTION and not self.has_attention
+            if OPTIONS[name].is_loop or name in self.useless_options or needs_attention:
                 raise ConfigError(
                     f"options: {name} has nothing to do in {variant.workload}; leave it out"
                 )

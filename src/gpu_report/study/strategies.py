@@ -170,13 +170,8 @@ def check_strategy(
             + (f" in {accumulation} parts each" if accumulation > 1 else "")
             + "; it counts the samples of all of them, so take a multiple"
         )
-    for name in option_names(options):
-        if OPTIONS[name].is_loop:
-            raise ConfigError(
-                f"options: {name} is a custom training loop of one process; leave out parallelism"
-            )
-    for name in chosen.excludes:
-        if name in (*option_names(options), precision):
+    for name in (*option_names(options), precision):
+        if name in chosen.excludes or (name in OPTIONS and OPTIONS[name].is_loop):
             raise ConfigError(
                 f"parallelism: {strategy} cannot be trained with {name}; leave one of them out"
             )

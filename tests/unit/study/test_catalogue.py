@@ -53,7 +53,7 @@ def test_loops_of_a_workloads_own_are_refused_what_they_cannot_do(
     [
         (
             {"workload": "lstm", "options": "openmp"},
-            "openmp is a custom training loop that lstm does not have; leave it out",
+            "openmp has nothing to do in lstm; leave it out",
         ),
         (
             {"workload": "lstm", "options": "fused+checkpoint"},
