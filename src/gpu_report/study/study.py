@@ -408,11 +408,6 @@ class _Devices:
         """How many of one kind may share a training on one node."""
         return sum(1 for name in self.sharing if name != "cpu")
 
-    @property
-    def fastest(self) -> list[str]:
-        """The first accelerator, or the CPU."""
-        return [*(name for name in self.chosen if name != "cpu"), *self.chosen][:1]
-
     def named(self, key: str, names: Sequence[str]) -> list[str]:
         """Those of the named devices that can be used; `key` is where in the configuration they are
         named.
@@ -654,7 +649,8 @@ def _devices_of_row(path: str, device: str | list[str], devices: _Devices) -> li
     if device == "each":
         return list(devices.chosen)
     if device == "fastest":
-        return devices.fastest
+        # The first accelerator, or the CPU.
+        return [*(name for name in devices.chosen if name != "cpu"), *devices.chosen][:1]
     return devices.named(f"{path}.device", _as_list(device))
 
 

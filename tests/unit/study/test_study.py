@@ -213,13 +213,13 @@ BAD = {
     r"grid\[0\]: asks for 10201 configurations, of at most 1000 in a study": lambda config: grid(
         config, "batch_size"
     ).update(batch_size=list(range(1, 102)), workers=list(range(101))),
-    "they ask for more than 1000 configurations; divide the study": lambda config: (
-        config["experiments"]["batch_size"].update(
-            grid=[
-                {**grid(config, "batch_size"), "batch_size": list(range(1, 501)), "seed": n}
-                for n in range(3)
-            ]
-        )
+    "they ask for more than 1000 configurations; divide the study": lambda config: config[
+        "experiments"
+    ]["batch_size"].update(
+        grid=[
+            {**grid(config, "batch_size"), "batch_size": list(range(1, 501)), "seed": n}
+            for n in range(3)
+        ]
     ),
     "there is no module '__main__'": lambda config: config["workloads"].update(
         mine={"class": "__main__:Net"}

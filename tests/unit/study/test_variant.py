@@ -120,7 +120,7 @@ def test_text_that_names_no_variant_is_refused(slug: str, problem: str) -> None:
         ({"strategy": "ddp", "devices": 3}, "take a multiple"),
         ({"strategy": "ddp", "devices": 2, "device": "cuda:1"}, "write device: cuda"),
         ({"strategy": "fsdp", "devices": 2, "precision": "fp16"}, "leave one of them out"),
-        ({"strategy": "ddp", "devices": 2, "options": "triton"}, "custom training loop"),
+        ({"strategy": "ddp", "devices": 2, "options": "triton"}, "cannot be trained with triton"),
     ],
 )
 def test_a_strategy_that_cannot_train_so_is_refused(changes: dict[str, Any], problem: str) -> None:
