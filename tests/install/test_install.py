@@ -139,7 +139,7 @@ def test_a_profile_a_trace_and_a_comparison_need_no_extra(
 def test_a_call_that_lacks_an_extra_says_which_line_installs_it(
     without_extras: Path, tmp_path: Path
 ) -> None:
-    code = f"import gpu_report; gpu_report.trace({TRACE!r}).operations()"
+    code = f"import gpu_report; gpu_report.trace({TRACE!r}).tables"
     in_python = run(without_extras, "python", "-c", code, folder=tmp_path)
     (tmp_path / "numbers.csv").touch()
     ended = run(without_extras, "gpu-report", "numbers", "--folder", ".", folder=tmp_path)

@@ -1,9 +1,10 @@
-"""What a trace file shows, asked from Python: `gpu_report.trace(path).operations()`.
+"""What a trace file shows, asked from Python: `gpu_report.trace(path).tables["operations"]`.
 
-file or folder of ranks -> tables of each rank -> one DataFrame per question, the card, and the page
+file or folder of ranks -> tables of each rank -> one DataFrame per table, the card, and the page
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,14 +16,7 @@ from gpu_report.storage.columns import Table
 from gpu_report.traces.advice import ADVICE
 from gpu_report.traces.analysis import AnalysedTrace, analyse_all, have_own_ranks, labels
 from gpu_report.traces.card import card, heading
-from gpu_report.traces.idle import IDLE
-from gpu_report.traces.kernels import KERNELS
-from gpu_report.traces.operations import OPERATIONS
-from gpu_report.traces.quality import QUALITY
-from gpu_report.traces.ranges import MODULES, RANGES
-from gpu_report.traces.ranks import RANKS
-from gpu_report.traces.shapes import SHAPES
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TRACE_TABLES
 from gpu_report.traces.trace import HOST
 
 if TYPE_CHECKING:
@@ -51,10 +45,6 @@ def trace(path: Path | str, *, uncaptured: Path | str | None = None) -> "TraceAn
 class TraceAnalysis:
     """The tables of a trace; `print` shows the card of `gpu-report trace FILE`.
 
-    Each method returns a new DataFrame over the profiled steps, whose columns `gpu-report columns`
-    explains; that of a folder has the column `rank` too. Numbers that the trace's checks do not let
-    through are NaN; `quality` says why.
-
     Attributes:
         path: The file or folder.
         ranks: The tables of each file, in the order of the ranks.
@@ -71,49 +61,14 @@ class TraceAnalysis:
 
     __repr__ = __str__
 
-    def steps(self) -> "pd.DataFrame":
-        """What each step's time went into."""
-        return self._frame(STEPS)
+    @cached_property
+    def tables(self) -> "dict[str, pd.DataFrame]":
+        """The tables over the profiled steps by name; `gpu-report columns` explains them.
 
-    def idle(self) -> "pd.DataFrame":
-        """Why the accelerator was idle."""
-        return self._frame(IDLE)
-
-    def operations(self) -> "pd.DataFrame":
-        """Which operations took the time, on the host and on the accelerator."""
-        return self._frame(OPERATIONS)
-
-    def modules(self) -> "pd.DataFrame":
-        """What each module of the model cost; empty where the profiler recorded no stacks."""
-        return self._frame(MODULES)
-
-    def ranges(self) -> "pd.DataFrame":
-        """What each range cost that the user marked, such as with record_function."""
-        return self._frame(RANGES)
-
-    def shapes(self) -> "pd.DataFrame":
-        """How fast operations were by shapes and types of their inputs; empty where the profiler
-        recorded no shapes.
+        Those of a folder have the column `rank` too. Numbers that the trace's checks do not let
+        through are NaN; the table `quality` says why.
         """
-        return self._frame(SHAPES)
-
-    def kernels(self) -> "pd.DataFrame":
-        """Which kernels, copies and memsets took the accelerator's time."""
-        return self._frame(KERNELS)
-
-    def communication(self) -> "pd.DataFrame":
-        """How much of each rank's communication compute hides, and how long it waits for others;
-        empty where nothing was exchanged.
-        """
-        return self._frame(RANKS)
-
-    def advice(self) -> "pd.DataFrame":
-        """What to try, the most severe first."""
-        return self._frame(ADVICE)
-
-    def quality(self) -> "pd.DataFrame":
-        """The checks, and which numbers each makes NaN if it fails."""
-        return self._frame(QUALITY)
+        return {table.name: self._frame(table) for table in TRACE_TABLES}
 
     def to_html(self, path: Path | str) -> None:
         """Write one HTML file for a browser, which needs no network: parts of the step, what to

@@ -9,12 +9,8 @@ import gpu_report
 from gpu_report.cli import main
 from gpu_report.errors import FileWriteError, TraceError
 from gpu_report.traces.operations import OPERATIONS
+from gpu_report.traces.tables import TRACE_TABLES
 from tests.unit.traces.by_hand import kernel, launch, mark, operation, span, step, write
-
-QUESTIONS = (
-    *("steps", "idle", "operations", "modules", "ranges", "shapes", "kernels"),
-    *("communication", "advice", "quality"),
-)
 
 
 @pytest.fixture
@@ -33,14 +29,15 @@ def written(path: Path, **metadata: object) -> Path:
     return write(path, events, **metadata)
 
 
-def test_each_question_is_answered_by_a_frame_of_its_own(file: Path) -> None:
+def test_each_table_is_a_frame(file: Path) -> None:
     found = gpu_report.trace(str(file))
 
-    assert all(isinstance(getattr(found, question)(), pd.DataFrame) for question in QUESTIONS)
-    assert list(found.operations().columns) == OPERATIONS.column_names
-    assert found.kernels()["total_ms"].tolist() == [0.6]
-    assert found.ranges()["name"].tolist() == ["encode"]
-    assert found.shapes().empty
+    assert all(isinstance(table, pd.DataFrame) for table in found.tables.values())
+    assert list(found.tables) == [table.name for table in TRACE_TABLES]
+    assert list(found.tables["operations"].columns) == OPERATIONS.column_names
+    assert found.tables["kernels"]["total_ms"].tolist() == [0.6]
+    assert found.tables["ranges"]["name"].tolist() == ["encode"]
+    assert found.tables["operation_shapes"].empty
 
 
 def test_it_prints_what_the_command_prints(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,8 +56,8 @@ def test_of_a_folder_each_row_names_its_rank(tmp_path: Path) -> None:
 
     found = gpu_report.trace(tmp_path)
 
-    assert found.steps()["rank"].tolist() == [0, 1]
-    assert "rank" in found.shapes().columns
+    assert found.tables["steps"]["rank"].tolist() == [0, 1]
+    assert "rank" in found.tables["operation_shapes"].columns
 
 
 def test_a_number_that_a_check_withholds_is_missing_and_the_check_says_so(tmp_path: Path) -> None:
@@ -71,11 +68,11 @@ def test_a_number_that_a_check_withholds_is_missing_and_the_check_says_so(tmp_pa
 
     found = gpu_report.trace(file)
 
-    kernels, operations = found.kernels(), found.operations().set_index("device")
+    kernels, operations = found.tables["kernels"], found.tables["operations"].set_index("device")
     assert kernels["total_ms"].tolist() == [0.6]
     assert kernels[["launch_delay_us", "operation"]].isna().all(axis=None)
     assert operations["self_ms"].isna().to_dict() == {"cpu": False, "cuda": True}
-    quality = found.quality().set_index("check")
+    quality = found.tables["quality"].set_index("check")
     assert not quality.loc["work outside of graphs", "passed"]
 
 
