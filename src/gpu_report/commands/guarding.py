@@ -76,8 +76,7 @@ def guard(arguments: Namespace) -> int:
         sides: list[Version] = []
         for name in _NAMES:
             reference = getattr(arguments, name) or WORKTREE
-            written = [file for file in (arguments.json, arguments.markdown) if file is not None]
-            folder, words = stack.enter_context(checked_out(reference, written=written))
+            folder, words = stack.enter_context(checked_out(reference))
             python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
             words += f", {python}" * (python != sys.executable)
             absolute = str(Path(python).absolute())
