@@ -12,12 +12,10 @@ another rank's takes longer is its wait. No clock of one rank is compared with a
 a thread on the host waits in the same way.
 """
 
-import math
 import re
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -36,6 +34,9 @@ from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover, cover_of, nearest
 from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
 from gpu_report.traces.vendors import compiled, first_fit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 POINT_TO_POINT: Final = "point-to-point"
 """From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send
@@ -411,19 +412,14 @@ def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
 
     By rows of RANKS. None where a wait is missing, or there is one rank alone.
     """
-    waits: dict[int, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if _is_missing(row["wait_ms"]):
-            return None
-        waits[row["rank"]][row["step"]] = row["wait_ms"] / row["wall_ms"]
-    if len(waits) < 2 or len({tuple(sorted(of_steps)) for of_steps in waits.values()}) > 1:
+    frame = RANKS.from_rows(rows)
+    frame["share"] = frame["wait_ms"] / frame["wall_ms"]
+    waits = frame.pivot(index="step", columns="rank", values="share")
+    if len(waits.columns) < 2 or waits.isna().any(axis=None):
         return None
-    awaited = min(waits, key=lambda rank: statistics.median(waits[rank].values()))
-    own = waits.pop(awaited)
-    return awaited, min(
-        statistics.median(wait - own[step] for step, wait in others.items())
-        for others in waits.values()
-    )
+    awaited: Any = waits.median().idxmin()
+    others = waits.drop(columns=awaited)
+    return int(awaited), float(others.sub(waits[awaited], axis="index").median().min())
 
 
 def slow_rank(rows: Sequence[Row]) -> int | None:
@@ -439,15 +435,11 @@ def median_ranks(rows: Sequence[Row]) -> list[Row]:
     """For each rank the medians of the columns of RANKS over the steps, and of wait_ms over wall_ms
     as wait_share.
     """
-    by_rank: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        wait_ms = math.nan if row["wait_ms"] is None else row["wait_ms"]
-        by_rank[row["rank"]].append({**row, "wait_share": wait_ms / row["wall_ms"]})
-    columns = [column.name for column in RANKS.columns if column.dtype == "float64"]
-    return [
-        {"rank": rank, "steps": len(of_rank), **_medians(of_rank, (*columns, "wait_share"))}
-        for rank, of_rank in sorted(by_rank.items())
-    ]
+    frame = RANKS.from_rows(rows)
+    frame["wait_share"] = frame["wait_ms"] / frame["wall_ms"]
+    by_rank = frame.groupby("rank")
+    times = [name for name in frame if name not in ("rank", "step")]
+    return _rows(by_rank[times].agg(_median).assign(steps=by_rank.size()))
 
 
 def median_collectives(rows: Sequence[Row]) -> list[Row]:
@@ -457,42 +449,29 @@ def median_collectives(rows: Sequence[Row]) -> list[Row]:
     Of each step the rank counts where it was shortest, since that one waited least; longest_ms is
     from the rank that waited longest.
     """
-    of_steps: dict[tuple[Any, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        size = None if _is_missing(row["bytes"]) else row["bytes"]
-        key = (row["group"], row["position"], row["operation"], size)
-        of_steps[key][row["step"]].append(row)
-    columns = (
+    frame = COLLECTIVES.from_rows(rows)
+    same = ["position", "group", "operation", "bytes"]
+    of_step = frame.groupby([*same, "step"], dropna=False)
+    frame["longest_ms"] = of_step["duration_ms"].transform("max")
+    shortest = frame.sort_values("duration_ms", kind="stable").drop_duplicates([*same, "step"])
+    by_collective = shortest.sort_values("step", kind="stable").groupby(same, dropna=False)
+    times = [
         "begin_after_backward_ms",
         "transfer_ms",
         "exposed_ms",
         "bus_bandwidth_gb_per_s",
         "longest_ms",
+    ]
+    medians = by_collective[times].agg(_median)
+    return _rows(
+        medians.assign(steps=by_collective.size(), group_size=by_collective["group_size"].first())
     )
-    found = []
-    for by_step in of_steps.values():
-        shortest = [
-            {
-                **min(of_ranks, key=lambda row: row["duration_ms"]),
-                "longest_ms": max(row["duration_ms"] for row in of_ranks),
-            }
-            for of_ranks in by_step.values()
-        ]
-        same = {
-            name: shortest[0][name]
-            for name in ("group", "position", "operation", "group_size", "bytes")
-        }
-        found.append({**same, "steps": len(by_step), **_medians(shortest, columns)})
-    return sorted(found, key=lambda row: (row["position"], row["group"]))
 
 
-def _medians(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, float]:
+def _median(column: "pd.Series[float]") -> float:
     """Missing where a number is missing in any row."""
-    return {
-        column: float(np.median(np.array([row[column] for row in rows], dtype=np.float64)))
-        for column in columns
-    }
+    return float(column.median(skipna=False))
 
 
-def _is_missing(value: float | None) -> bool:
-    return value is None or math.isnan(value)
+def _rows(frame: "pd.DataFrame") -> list[Row]:
+    return cast("list[Row]", frame.reset_index().to_dict("records"))
