@@ -181,26 +181,11 @@ def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
     """A name for each: `rank0` and so on, or the file's name where a rank is not known or has
     several files.
     """
-    return (
-        [f"rank{each.rank}" for each in analysed]
-        if have_own_ranks(analysed)
-        else file_labels(analysed)
-    )
+    return [*_by_label(analysed, with_ranks=have_own_ranks(analysed))]
 
 
-def file_labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
-    """The name of each file, without its endings where that keeps them distinct; each can be a
-    folder's name.
-    """
-    names = [each.path.name for each in analysed]
-    short = [
-        name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") for name in names
-    ]
-    distinct = [
-        name if short.count(label) > 1 or label in ("", ".", "..") else label
-        for name, label in zip(names, short, strict=True)
-    ]
-    return distinct if len(set(distinct)) == len(distinct) else names
+def _by_label(analysed: Sequence[AnalysedTrace], *, with_ranks: bool) -> dict[str, AnalysedTrace]:
+    return {f"rank{each.rank}" if with_ranks else each.path.name: each for each in analysed}
 
 
 def have_own_ranks(analysed: Sequence[AnalysedTrace]) -> bool:
@@ -292,16 +277,15 @@ def paired(
     Raises:
         TraceError: there is no such pair, or one trace of it has marked steps and the other none.
     """
-    name = labels if have_own_ranks(a) and have_own_ranks(b) else file_labels
-    in_a, in_b = (dict(zip(name(side), side, strict=True)) for side in (a, b))
+    with_ranks = have_own_ranks(a) and have_own_ranks(b)
+    in_a, in_b = (_by_label(side, with_ranks=with_ranks) for side in (a, b))
     if len(a) == len(b) == 1:
         in_a, in_b = {labels(a)[0]: a[0]}, {labels(a)[0]: b[0]}
     pairs = [TracePair(label, in_a[label], in_b[label]) for label in in_a if label in in_b]
     if not pairs:
         held = "; ".join(
-            f"{side[0].path if len(side) == 1 else side[0].path.parent} holds "
-            f"{', '.join(name(side))}"
-            for side in (a, b)
+            f"{side[0].path if len(side) == 1 else side[0].path.parent} holds {', '.join(names)}"
+            for side, names in ((a, in_a), (b, in_b))
         )
         raise TraceError(
             f"nothing to compare: {held}; name two folders that share a rank, or two files"

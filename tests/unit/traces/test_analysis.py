@@ -85,7 +85,7 @@ def test_no_files_name_leads_out_of_the_folder_of_tables(name: str, tmp_path: Pa
 
     folders = {path.parent for path in csv_files(analyse_all(tmp_path, say))}
 
-    assert folders == {Path(name), Path("other")}
+    assert folders == {Path(name), Path("other.json")}
 
 
 def test_a_file_that_cannot_be_read_costs_its_rank_alone(
