@@ -1,9 +1,10 @@
 """What the ranks of one training exchange: how much of it compute hides, who waits for whom, how
 fast each transfer is.
 
-kernels that communicate, marks of gloo's threads -> PyTorch's note of each -> Collective ->
-Exchange of each rank -> collectives of all ranks in order -> the least duration of each -> waits ->
-RANKS, COLLECTIVES rows of these tables -> the slow rank, and medians over the steps
+kernels that communicate, marks of gloo's threads -> PyTorch's note of each -> Exchange of each
+rank -> collectives of all ranks in order -> the least duration of each -> waits -> RANKS,
+COLLECTIVES
+rows of these tables -> the slow rank, and medians over the steps
 
 A kernel of NCCL begins as soon as its own rank is ready, and then waits on the GPU for the others,
 so that its duration contains the wait (https://github.com/NVIDIA/nccl/issues/470). The rank that
@@ -15,7 +16,7 @@ a thread on the host waits in the same way.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -70,28 +71,13 @@ Key = tuple[int, str, int]
 """Step, group and position."""
 
 
-class Collective(NamedTuple):
-    """One collective as one rank ran it; what the trace does not say is None or an empty text."""
-
-    key: Key
-    operation: str
-    group_size: int | None
-    size_bytes: int | None
-    start_ns: int
-    end_ns: int
-    after_backward_ns: int | None
-
-    @property
-    def duration_ns(self) -> int:
-        """With its wait for other ranks."""
-        return self.end_ns - self.start_ns
-
-
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of a rank's trace: its collectives in the order in which they began, and when it
     computed.
 
-    `failed` are the checks of QUALITY that it failed, where its other tables are not kept.
+    `collectives` are rows of COLLECTIVES as far as one rank's trace shows them, with `start_ns` and
+    `end_ns`. `failed` are the checks of QUALITY that it failed, where its other tables are not
+    kept.
     """
 
     rank: int | None
@@ -99,7 +85,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     steps: Sequence[int]
     step_bounds: tuple[Integers, Integers]
     compute: Cover
-    collectives: Sequence[Collective]
+    collectives: Sequence[Row]
     failed: Sequence[Row] = ()
 
 
@@ -126,7 +112,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
     )
 
 
-def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Collective]:
+def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
     spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
     kernels = np.flatnonzero(is_kernel(trace, spans) & is_of(work.category, "communication"))
@@ -160,20 +146,22 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[C
         if not operation and asked_by[each] != NONE:
             operation = trace.names[asked_by[each]]
         number = trace.steps[step[each]].number
-        yield Collective(
-            key=(number, group, counted[number, group]),
-            operation=first_fit(operation or trace.names[name[each]], _OPERATIONS)
+        yield {
+            "step": number,
+            "group": group,
+            "position": counted[number, group],
+            "operation": first_fit(operation or trace.names[name[each]], _OPERATIONS)
             or operation
             or "unknown",
-            group_size=group_size,
+            "group_size": group_size,
             # of a note that several kernels share, each has a part that is not known
-            size_bytes=size_bytes if (note == note[each]).sum() == 1 else None,
-            start_ns=int(start_ns[each]),
-            end_ns=int(end_ns[each]),
-            after_backward_ns=None
+            "bytes": size_bytes if (note == note[each]).sum() == 1 else None,
+            "begin_after_backward_ms": None
             if backward_end_ns[each] == NONE
-            else int(start_ns[each] - backward_end_ns[each]),
-        )
+            else float(start_ns[each] - backward_end_ns[each]) / NS_PER_MS,
+            "start_ns": int(start_ns[each]),
+            "end_ns": int(end_ns[each]),
+        }
         counted[number, group] += 1
 
 
@@ -322,20 +310,20 @@ def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
     exchanges = sorted(exchanges, key=lambda each: each.rank or 0)
     # A collective's transfer is its least duration; not known of a group in a step where its ranks
     # do not correspond or pass on.
-    members: dict[Key, list[Collective]] = defaultdict(list)
+    members: dict[Key, list[Row]] = defaultdict(list)
     for each in exchanges:
         for collective in each.collectives:
-            members[collective.key].append(collective)
+            members[_key(collective)].append(collective)
     world = max(len(exchanges), *(each.ranks or 1 for each in exchanges))
     differing = {
         key[:2]
         for key, found in members.items()
-        if len(found) != (found[0].group_size or world)
-        or len({(one.operation, one.size_bytes) for one in found}) > 1
-        or found[0].operation == POINT_TO_POINT
+        if len(found) != (found[0]["group_size"] or world)
+        or len({(one["operation"], one["bytes"]) for one in found}) > 1
+        or found[0]["operation"] == POINT_TO_POINT
     }
     transfers_ns = {
-        key: min(one.duration_ns for one in found)
+        key: min(one["end_ns"] - one["start_ns"] for one in found)
         for key, found in members.items()
         if key[:2] not in differing
     }
@@ -350,10 +338,10 @@ def tabulate_ranks(exchanges: Sequence[Exchange]) -> dict[Table, list[Row]]:
 
 def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
     times_ns = [
-        (one.start_ns, one.end_ns, transfers_ns.get(one.key, 0)) for one in each.collectives
+        (one["start_ns"], one["end_ns"], transfers_ns.get(_key(one), 0)) for one in each.collectives
     ]
     start_ns, end_ns, transfer_ns = np.array(times_ns, dtype=np.int64).reshape(-1, 3).T
-    unknown = {one.key[0] for one in each.collectives if one.key not in transfers_ns}
+    unknown = {one["step"] for one in each.collectives if _key(one) not in transfers_ns}
     begins_ns, ends_ns = each.step_bounds
     communication = cover(start_ns, end_ns)
     communication_ns = communication.within(begins_ns, ends_ns)
@@ -373,37 +361,31 @@ def _rank_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> list[Row]:
 
 
 def _collective_rows(each: Exchange, transfers_ns: Mapping[Key, int]) -> Iterator[Row]:
-    times_ns = np.array([(one.start_ns, one.end_ns) for one in each.collectives]).reshape(-1, 2)
-    hidden_ns = each.compute.within(*times_ns.T).tolist()
+    times_ns = np.array([(one["start_ns"], one["end_ns"]) for one in each.collectives])
+    hidden_ns = each.compute.within(*times_ns.reshape(-1, 2).T).tolist()
     for one, of_it_hidden_ns in zip(each.collectives, hidden_ns, strict=True):
-        step, group, position = one.key
-        transfer_ns = transfers_ns.get(one.key)
+        duration_ns = one["end_ns"] - one["start_ns"]
+        transfer_ns = transfers_ns.get(_key(one))
         yield {
-            "step": step,
-            "group": group,
-            "position": position,
+            **{name: one[name] for name in COLLECTIVES.column_names if name in one},
             "rank": each.rank,
-            "operation": one.operation,
-            "group_size": one.group_size,
-            "bytes": one.size_bytes,
-            "begin_after_backward_ms": _milliseconds(one.after_backward_ns),
-            "duration_ms": one.duration_ns / NS_PER_MS,
-            "exposed_ms": (one.duration_ns - of_it_hidden_ns) / NS_PER_MS,
-            "transfer_ms": _milliseconds(transfer_ns),
+            "duration_ms": duration_ns / NS_PER_MS,
+            "exposed_ms": (duration_ns - of_it_hidden_ns) / NS_PER_MS,
+            "transfer_ms": None if transfer_ns is None else transfer_ns / NS_PER_MS,
             "bus_bandwidth_gb_per_s": _bus_bandwidth(one, transfer_ns),
         }
 
 
-def _bus_bandwidth(one: Collective, transfer_ns: int | None) -> float | None:
+def _key(collective: Row) -> Key:
+    return collective["step"], collective["group"], collective["position"]
+
+
+def _bus_bandwidth(one: Row, transfer_ns: int | None) -> float | None:
     """A gigabyte per second is a byte per nanosecond."""
-    factor_of = BUS_FACTORS.get(one.operation)
-    if not (transfer_ns and one.size_bytes and factor_of) or (one.group_size or 1) < 2:
+    factor_of, ranks = BUS_FACTORS.get(one["operation"]), one["group_size"] or 1
+    if not (transfer_ns and one["bytes"] and factor_of) or ranks < 2:
         return None
-    return factor_of(one.group_size or 1) * one.size_bytes / transfer_ns
-
-
-def _milliseconds(time_ns: int | None) -> float | None:
-    return None if time_ns is None else time_ns / NS_PER_MS
+    return factor_of(ranks) * float(one["bytes"]) / transfer_ns
 
 
 def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
