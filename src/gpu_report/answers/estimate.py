@@ -128,22 +128,15 @@ class Estimate(Summary):
         """The ratio, by Welch's t where both have an interval; missing where the other's touches
         zero. A `spread` is that between their two sessions.
         """
-        if not other.value or other.low <= 0:
-            return self._joined(other, NOT_MEASURED)
-        found = self._joined(other, ratio_of_means(self, other, spread))
-        return replace(found, is_of_two_sessions=spread is not None)
-
-    def minus(self, other: "Estimate") -> "Estimate":
-        """The difference, by Welch's t where both have an interval."""
-        return self._joined(other, difference_of_means(self, other))
-
-    def _joined(self, other: "Estimate", found: Summary) -> "Estimate":
+        has_ratio = other.value and not other.low <= 0
+        found = ratio_of_means(self, other, spread) if has_ratio else NOT_MEASURED
         return Estimate(
             value=found.value,
             low=found.low,
             high=found.high,
             count=min(self.count, other.count),
             doubts=tuple(dict.fromkeys((*self.doubts, *other.doubts))),
+            is_of_two_sessions=spread is not None,
         )
 
 
@@ -193,10 +186,12 @@ def quality_change(row: Row, before: Row) -> Estimate:
     """How much higher the quality of a variant is than before: seed by seed where the table paired
     the two.
     """
-    if not is_paired(row, before):
-        return estimate(row, "quality").minus(estimate(before, "quality"))
-    change, doubts = estimate(row, "quality_change"), doubts_about("quality", row, before)
-    return replace(change, doubts=doubts, p=row["quality_change_p"], null=0.0)
+    doubts = doubts_about("quality", row, before)
+    if is_paired(row, before):
+        change = estimate(row, "quality_change")
+        return replace(change, doubts=doubts, p=row["quality_change_p"], null=0.0)
+    qualities = (summary_in(each, "quality") for each in (row, before))
+    return Estimate(**vars(replace(difference_of_means(*qualities), p=math.nan)), doubts=doubts)
 
 
 def quality_gain(row: Row, before: Row) -> Estimate:

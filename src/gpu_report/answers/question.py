@@ -69,27 +69,24 @@ class Question:
         is_other = bool(scope.axis) and scope.about == scope.axis and scope.axis not in KNOWN_AXES
         return scope.about in self.about or (is_other and OTHER_AXES in self.about)
 
-    def findings(self, scope: Scope) -> list[Finding]:
+    def findings(self, scope: Scope) -> Iterator[Finding]:
         """One finding per subject, in the order of the table."""
-        return [self.finding(answer, scope.name, scope.axis) for answer in self.answers(scope)]
-
-    def finding(self, answer: Answer, experiment: str, axis: str = "") -> Finding:
-        """An answer as findings.json has it."""
-        gain = answer.gain
-        advice = answer.advice if gain is None or gain.against(1.0) == "above" else ""
-        return Finding(
-            id=f"{experiment}_{self.name}" + (f"/{answer.key}" if answer.key else ""),
-            experiment=experiment,
-            question=self.text.format(axis=axis.replace("_", " ")),
-            subject=answer.subject,
-            verdict=answer.verdict,
-            statement=capitalized(answer.statement),
-            evidence=tuple(answer.evidence),
-            threshold=self.threshold,
-            recommendation=capitalized(advice),
-            gain=gain.value if gain and advice else None,
-            gain_interval=(gain.low, gain.high) if gain and advice else None,
-        )
+        for answer in self.answers(scope):
+            gain = answer.gain
+            advice = answer.advice if gain is None or gain.against(1.0) == "above" else ""
+            yield Finding(
+                id=f"{scope.name}_{self.name}" + (f"/{answer.key}" if answer.key else ""),
+                experiment=scope.name,
+                question=self.text.format(axis=scope.axis.replace("_", " ")),
+                subject=answer.subject,
+                verdict=answer.verdict,
+                statement=capitalized(answer.statement),
+                evidence=tuple(answer.evidence),
+                threshold=self.threshold,
+                recommendation=capitalized(advice),
+                gain=gain.value if gain and advice else None,
+                gain_interval=(gain.low, gain.high) if gain and advice else None,
+            )
 
 
 QUESTIONS: Final[list[Question]] = []
@@ -200,13 +197,6 @@ def decided(
 def surely_faster(rows: Sequence[Row], baseline: Row) -> Sequence[Row]:
     """Those that are significantly faster than their group's baseline; all where none is."""
     return [row for row in rows if speedup(row, baseline).against(1.0) == "above"] or rows
-
-
-def fastest_beside_baseline(group: Group) -> tuple[Row, Row] | None:
-    """The baseline and the fastest configuration beside it; None where there are not both."""
-    if group.baseline is None or not group.others:
-        return None
-    return group.baseline, max(group.others, key=lambda row: float(row["throughput_per_s"]))
 
 
 def evidence_of(

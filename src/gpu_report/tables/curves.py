@@ -262,10 +262,8 @@ def tabulate_consistency(records: Iterable[Record]) -> Iterator[Row]:
 
 
 def _consistency_rows(variant: Variant, pairs: Pairs) -> Iterator[Row]:
-    if not pairs:
-        return
     for metric, value_of in _COMPARED.items():
-        for epoch in range(variant.epochs):
+        for epoch in range(variant.epochs if pairs else 0):
             values = [
                 (value_of(first.epochs[epoch]), value_of(second.epochs[epoch]))
                 for first, second in pairs

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gpu_report.glossary import Row
 from gpu_report.records.calibration import Calibration, Ceilings
-from gpu_report.records.record import Record, Work
+from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.options import is_bound
 from gpu_report.study.strategies import SINGLE
@@ -248,7 +248,11 @@ def _loop_row(record: Record, ceilings: Ceilings | None, launches: float) -> Row
     ]
     a_pass = summarise([_US * time_s / passes for time_s in trainings_s])
     work = record.profile.work if record.profile else None
-    floor_us = _floor_us(work, ceilings, variant.precision)
+    peaks = peak_flops_per_s(ceilings, variant.precision) if ceilings else []
+    floor_us = math.nan  # where its work was not counted, or the device was not calibrated
+    if work and ceilings and peaks:
+        copying_s = work.bytes / summarise(ceilings.copy_bytes_per_s).value
+        floor_us = _US * max(copying_s, work.flops / summarise(peaks).value)
     known = [
         each.reference_error for each in record.repetitions if each.reference_error is not None
     ]
@@ -272,12 +276,3 @@ def _loop_row(record: Record, ceilings: Ceilings | None, launches: float) -> Row
         # Missing as soon as one process was not compared, or diverged.
         "reference_error": max(known) if len(known) == len(trainings_s) else math.nan,
     }
-
-
-def _floor_us(work: Work | None, ceilings: Ceilings | None, precision: str) -> float:
-    """Of a pass; NaN where its work was not counted, or the device was not calibrated."""
-    peaks = peak_flops_per_s(ceilings, precision) if ceilings else []
-    if not (work and ceilings and peaks):
-        return math.nan
-    copying_s = work.bytes / summarise(ceilings.copy_bytes_per_s).value
-    return _US * max(copying_s, work.flops / summarise(peaks).value)

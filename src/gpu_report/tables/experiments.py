@@ -334,8 +334,8 @@ def tabulate_crossovers(
     records: Iterable[Record],
     sessions: Sessions = ONE_SESSION,
 ) -> list[Row]:
-    """The table CROSSOVERS, in the order of the experiments; batch sizes that one side did not
-    train are passed over.
+    """The table CROSSOVERS, in the order of the experiments whose baseline is the CPU; batch sizes
+    that one side did not train are passed over.
 
     A group has a row where two batch sizes at least were measured on both devices. The verdict is
     unclear where the faster device changes more than once, where it is the CPU that wins the large
@@ -349,7 +349,7 @@ def tabulate_crossovers(
     return [
         row
         for experiment in experiments
-        if experiment.axis == "device"
+        if (experiment.axis, experiment.baseline) == ("device", REFERENCE_DEVICE)
         for row in _crossover_rows(experiment, by_variant, sessions)
     ]
 
@@ -397,13 +397,11 @@ def _crossover_rows(
     experiment: Experiment, by_variant: Mapping[str, Record], sessions: Sessions
 ) -> Iterator[Row]:
     groups: dict[tuple[str, _Fields], dict[int, Summary]] = {}
-    for variant in experiment.variants:
-        twin = _twin(variant, experiment)
-        record, reference = (
-            by_variant.get(variant.slug),
-            by_variant.get(twin.slug) if twin else None,
-        )
-        found = speedup(record, reference, sessions) if record else NOT_MEASURED
+    for variant, on_cpu in baselines_of(experiment).items():
+        record = by_variant.get(variant.slug)
+        if record is None or on_cpu is None or variant.device == REFERENCE_DEVICE:
+            continue
+        found = speedup(record, by_variant.get(on_cpu.slug), sessions)
         if found.count:
             shared = variant.fields_without("device", "batch_size")
             groups.setdefault((variant.device, shared), {})[variant.batch_size] = found
@@ -421,20 +419,3 @@ def _crossover_rows(
                 "verdict": verdict,
                 **batch_size.as_columns("batch_size"),
             }
-
-
-def _twin(variant: Variant, experiment: Experiment) -> Variant | None:
-    """The same on the CPU, if need be with epochs of another length; None for a variant of the CPU
-    itself.
-    """
-    if variant.device == REFERENCE_DEVICE:
-        return None
-    fields = variant.fields_without("device")
-    twins = [
-        each
-        for each in experiment.variants
-        if each.device == REFERENCE_DEVICE
-        and _without(each.fields_without("device"), LENGTH_FIELDS)
-        == _without(fields, LENGTH_FIELDS)
-    ]
-    return max(twins, key=lambda each: each.fields_without("device") == fields, default=None)

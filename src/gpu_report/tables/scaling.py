@@ -358,44 +358,36 @@ def tabulate_communication(
     }
     for record in in_reading_order(by_variant.values()):
         variant = record.as_variant()
-        if variant.strategy != "ddp" or NO_COMMUNICATION in option_names(variant.options):
+        names = option_names(variant.options)
+        if variant.strategy != "ddp" or NO_COMMUNICATION in names:
             continue
-        kept = [name for name in option_names(variant.options) if not OPTIONS[name].ddp_only]
+        kept = [name for name in names if not OPTIONS[name].ddp_only]
         bound = by_variant.get(replace(variant, options=joined([*kept, NO_COMMUNICATION])).slug)
         if (
             bound is not None
             and record.status == bound.status == "ok"
             and same_protocol(record, bound)
         ):
+            steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
+            exposed = difference(steps_ms, bounds_ms)
+            shares = [
+                1 - bounds_ms[begin] / step_ms
+                for begin, step_ms in steps_ms.items()
+                if begin in bounds_ms and exposed.count
+            ]
+            buckets_mib = [BUCKETS_MIB[name] for name in names if name in BUCKETS_MIB]
             yield {
-                **_exposed_row(record, bound),
+                "variant": variant.slug,
+                "workload": variant.workload,
+                "device": variant.device,
+                "bound": bound.variant,
+                "bucket_mib": next(iter(buckets_mib), 25),  # 25: DDP's without an option
+                **summarise([*steps_ms.values()]).as_columns("step_wall_ms"),
+                **summarise([*bounds_ms.values()]).as_columns("step_bound_ms"),
+                **exposed.as_columns("exposed_ms"),
+                **summarise(shares, scale="linear").as_columns("exposed_share"),
                 "exposed_in_trace_ms": in_trace_ms.get(record.variant, math.nan),
             }
-
-
-def _exposed_row(record: Record, bound: Record) -> Row:
-    variant = record.as_variant()
-    steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
-    exposed = difference(steps_ms, bounds_ms)
-    shares = [
-        1 - bounds_ms[begin] / step_ms
-        for begin, step_ms in steps_ms.items()
-        if begin in bounds_ms and exposed.count
-    ]
-    return {
-        "variant": variant.slug,
-        "workload": variant.workload,
-        "device": variant.device,
-        "bound": bound.variant,
-        "bucket_mib": next(
-            (BUCKETS_MIB[name] for name in option_names(variant.options) if name in BUCKETS_MIB),
-            25,  # as DistributedDataParallel has without an option
-        ),
-        **summarise([*steps_ms.values()]).as_columns("step_wall_ms"),
-        **summarise([*bounds_ms.values()]).as_columns("step_bound_ms"),
-        **exposed.as_columns("exposed_ms"),
-        **summarise(shares, scale="linear").as_columns("exposed_share"),
-    }
 
 
 def _steps_ms(record: Record) -> BySeed:

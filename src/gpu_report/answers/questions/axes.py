@@ -38,7 +38,6 @@ from gpu_report.answers.question import (
     decided,
     each_group,
     evidence_of,
-    fastest_beside_baseline,
     missing,
     not_measured,
     question,
@@ -257,12 +256,12 @@ def workers_help(group: Group) -> Answer:
     """They help if the whole interval of the fastest's speedup over loading in the training process
     is above 1.
     """
-    pair = fastest_beside_baseline(group)
-    if pair is None:
+    before = group.baseline
+    if before is None or not group.others:
         return missing(group)
-    before, after = pair
+    after = max(group.others, key=lambda row: float(row["throughput_per_s"]))
     gain = speedup(after, before)
-    waits = [shown(row, "data_wait_share", short=True) for row in pair]
+    waits = [shown(row, "data_wait_share", short=True) for row in (before, after)]
     return decided(
         group,
         gain,

@@ -30,7 +30,6 @@ from gpu_report.answers.question import (
     decided,
     each_group,
     evidence_of,
-    fastest_beside_baseline,
     missing,
     not_measured,
     question,
@@ -248,10 +247,10 @@ def saves(scope: Scope) -> Iterator[Answer]:
 
 
 def _saves(group: Group) -> Answer:
-    pair = fastest_beside_baseline(group)
-    if pair is None:
+    before = group.baseline
+    if before is None or not group.others:
         return missing(group)
-    before, after = pair
+    (after,) = group.others
     ratio = ratio_of("memory_peak_mib")(after, before)
     subject, name = group.title, optimization_in_words(added_options(after, before))
     is_short = not before["memory_peak_mib"] < MEMORY_IS_SHORT * before["device_memory_mib"]

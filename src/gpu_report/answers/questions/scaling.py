@@ -5,8 +5,8 @@ How much faster is a training on several GPUs, with more samples per step (weak 
 many (strong scaling)? What does DDP itself cost, do CUDA graphs help, and is DataParallel worth its
 simplicity? How much communication is exposed, and which setting pays?
 
-Does a split without a pipeline train faster than one GPU, from how many micro-batches does a
-pipeline, and what memory does FSDP2 save?
+From how many micro-batches does a pipeline train faster than one GPU, and what memory does FSDP2
+save?
 """
 
 import math
@@ -254,8 +254,9 @@ def strong(scope: Scope) -> Iterator[Answer]:
     ]
     for group in _by_model(rows):
         most = max(row["devices"] for row in group.rows)
-        on_most = replace(group, rows=tuple(row for row in group.rows if row["devices"] == most))
-        yield _strong(on_most)
+        yield _strong(
+            replace(group, rows=tuple(row for row in group.rows if row["devices"] == most))
+        )
 
 
 def _strong(group: Group) -> Answer:
@@ -326,9 +327,7 @@ def hidden(scope: Scope) -> Iterator[Answer]:
     for group in groups_beside(scope, "communication"):
         defaults = group.baseline
         if defaults is None or "bound" not in defaults:
-            rows = tuple(row for row in group.rows if row["is_baseline"])
-            reason = "no training without communication was measured"
-            yield missing(replace(group, rows=rows), reason)
+            yield missing(group, "no training without communication was measured")
             continue
         share = against_other(defaults, "exposed_share", variants[defaults["bound"]])
         yield decided(
@@ -384,26 +383,6 @@ def _beyond_defaults(group: Group) -> Group:
     rows = (row for row in group.rows if defaults <= {*option_names(row["optimization"])})
     named = tuple({**row, "optimization": added_options(row, before)} for row in rows)
     return replace(group, rows=named)
-
-
-@question("Does a model split without a pipeline train faster than one GPU?", MODEL_SPLIT)
-def naive(scope: Scope) -> Iterator[Answer]:
-    """It does if the whole interval of its throughput over that of one plain process with the same
-    batch is above 1.
-    """
-    for group, plain, _ in _beside_plain(scope, "split"):
-        figure = against_other(group.rows[0], _OVER_ONE, plain)
-        yield decided(
-            group,
-            figure,
-            yes=f"Split into stages, {group.title} trained faster than on one",
-            no=f"Split into stages, {group.title} trained more slowly than on one, as each stage "
-            "waits for the others",
-            whether=f"{group.title}, split into stages, trains faster than on one",
-            measured=f"; it reached {times(figure)} the throughput of one.",
-            evidence=evidence_of(group, {_OVER_ONE: "throughput over one device"}),
-            unknown=_NOTHING_ALONE,
-        )
 
 
 @question(

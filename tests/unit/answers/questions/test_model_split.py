@@ -8,8 +8,8 @@ from gpu_report.answers.questions import derive_findings
 from tests.unit.answers.editing import Case, Edit, cases, edited, figure, one
 from tests.unit.answers.shared import SharedCase, base_of_shared, split
 
-NAIVE, PIPELINE, SHARDED = (
-    f"model_split_{name}/unet_128px_cuda_1_part_on_2" for name in ("naive", "pipeline", "sharded")
+PIPELINE, SHARDED = (
+    f"model_split_{name}/unet_128px_cuda_1_part_on_2" for name in ("pipeline", "sharded")
 )
 
 
@@ -25,14 +25,6 @@ PIPELINES = ("b64-w0-fp32-e3-pipeline2", "b64a2-w0-fp32-e3-pipeline2", "b64a4-w0
 FASTER_IN_PARTS = [*over_one(*PIPELINES[:1], value=0.7), *over_one(*PIPELINES[1:], value=1.2)]
 
 CASES: list[Case] = [
-    *cases(
-        NAIVE,
-        kind=SharedCase,
-        yes=over_one("split2", value=1.1),
-        no=over_one("split2", value=0.9),
-        unresolved=over_one("split2", value=1.0),
-        missing=over_one("split2", value=math.nan),
-    ),
     *cases(
         PIPELINE,
         kind=SharedCase,

@@ -175,7 +175,7 @@ def test_an_option_for_speed_that_saves_memory_is_recommended_if_it_is_not_slowe
             tables = edited(tables, edit)
         (experiment,) = [each for each in study.experiments if each.name == "optimization"]
         (saves,) = [question for question in QUESTIONS if question.name == "saves"]
-        return saves.findings(experiment_scope(tables, experiment))
+        return [*saves.findings(experiment_scope(tables, experiment))]
 
     (less,), (slower,), (more,) = found(5000, 2.0), found(5000, 0.5), found(20_000, 2.0)
 
