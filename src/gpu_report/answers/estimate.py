@@ -190,8 +190,8 @@ def quality_change(row: Row, before: Row) -> Estimate:
     if is_paired(row, before):
         change = estimate(row, "quality_change")
         return replace(change, doubts=doubts, p=row["quality_change_p"], null=0.0)
-    qualities = (summary_in(each, "quality") for each in (row, before))
-    return Estimate(**vars(replace(difference_of_means(*qualities), p=math.nan)), doubts=doubts)
+    found = difference_of_means(summary_in(row, "quality"), summary_in(before, "quality"))
+    return Estimate(**vars(replace(found, p=math.nan)), doubts=doubts)
 
 
 def quality_gain(row: Row, before: Row) -> Estimate:

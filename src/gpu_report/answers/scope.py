@@ -3,7 +3,7 @@ about the machine.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -14,6 +14,7 @@ from gpu_report.glossary import Row
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, SEPARATOR, is_bound, option_names
 from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.study import Experiment
+from gpu_report.tables.batch_sizes import BATCH_SIZES
 from gpu_report.tables.bundle import Tables, grouped, rows_of, with_variants
 from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, model_words, titled
@@ -79,36 +80,24 @@ class Group:
         return in_words(self.axis, row[self.axis])
 
 
-_TABLES: Final = {
-    STUDY: "variants",
-    TRACE: "step_shares",
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """One experiment, the study, or a chapter about the machine; the latter two have no axis and no
-    groups.
+    groups. `table` is the one that the rows come from.
     """
 
     name: str
     axis: str
+    table: str
     tables: Tables
     rows: tuple[Row, ...]
-    searches: bool = False
-    """Whether its rows are those of batch-size searches."""
-
-    @property
-    def table(self) -> str:
-        """Name of the table that the rows come from."""
-        return "batch_sizes" if self.searches else _TABLES.get(self.name, self.name)
 
     @property
     def about(self) -> str:
         """What its questions are about: its axis, that of loops where its workloads bring all of
         them, or its name.
         """
-        if self.searches:
+        if self.table == BATCH_SIZES.name:
             return BATCH_SEARCH
         if compares_own_loops(self.rows, self.axis):
             return OWN_LOOPS + self.axis
@@ -120,11 +109,6 @@ class Scope:
         ):
             return MODEL_SPLIT
         return self.axis or self.name
-
-    @property
-    def measured(self) -> list[Row]:
-        """The variants that were measured."""
-        return [row for row in self.rows if row["status"] == "ok"]
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -163,20 +147,21 @@ def groups_beside(scope: Scope, table: str) -> list[Group]:
 def experiment_scope(tables: Tables, experiment: Experiment) -> Scope:
     """An experiment's variants as its table holds them, but those that nothing follows from."""
     rows = tuple(filter(_is_evidence, tables.rows_of_experiments[experiment.name]))
-    return Scope(name=experiment.name, axis=experiment.axis, tables=tables, rows=rows)
+    name, axis = experiment.name, experiment.axis
+    return Scope(name=name, axis=axis, table=name, tables=tables, rows=rows)
 
 
 def search_scope(tables: Tables, experiment: Experiment) -> Scope:
     """What an experiment's batch-size searches tried."""
     names = {search.slug for search in experiment.searches}
     rows = tuple(row for row in rows_of(tables.batch_sizes) if row["search"] in names)
-    return Scope(name=experiment.name, axis="", tables=tables, rows=rows, searches=True)
+    return Scope(name=experiment.name, axis="", table=BATCH_SIZES.name, tables=tables, rows=rows)
 
 
 def study_scope(tables: Tables) -> Scope:
     """Every training; bounds are left out."""
     rows = tuple(row for row in rows_of(tables.variants) if not is_bound(row["options"]))
-    return Scope(name=STUDY, axis="", tables=tables, rows=rows)
+    return Scope(name=STUDY, axis="", table="variants", tables=tables, rows=rows)
 
 
 def chapter_scopes(tables: Tables) -> list[Scope]:
@@ -184,15 +169,14 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
     left out.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants) if _is_evidence(row)}
+    steps = filter(_shows_one_device, with_variants(tables.step_shares, variants))
     rows = {
-        EFFICIENCY: tuple(with_variants(tables.efficiency, variants)),
-        TRACE: tuple(
-            row for row in with_variants(tables.step_shares, variants) if _shows_one_device(row)
-        ),
+        (EFFICIENCY, "efficiency"): tuple(with_variants(tables.efficiency, variants)),
+        (TRACE, "step_shares"): tuple(steps),
     }
     return [
-        Scope(name=name, axis="", tables=tables, rows=found)
-        for name, found in rows.items()
+        Scope(name=name, axis="", table=table, tables=tables, rows=found)
+        for (name, table), found in rows.items()
         if found
     ]
 
@@ -224,18 +208,6 @@ def _shows_one_device(row: Row) -> bool:
 def saves_memory(row: Row) -> bool:
     """Whether a variant trains in less memory rather than in less time."""
     return bool(row["accumulation"] > 1 or SAVES_MEMORY in option_names(row["options"]))
-
-
-def has_whole_twin(row: Row, among: Iterable[Row]) -> bool:
-    """Whether the same model was trained on the same device over whole epochs while these were
-    shortened.
-    """
-    return bool(row["epoch_time_projected"]) and any(
-        other["status"] == "ok"
-        and not other["epoch_time_projected"]
-        and all(other[field] == row[field] for field in ("workload", "size", "device"))
-        for other in among
-    )
 
 
 def added_options(row: Row, before: Row) -> str:

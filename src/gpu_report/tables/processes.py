@@ -333,9 +333,8 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
         reference is None
         or not reference.status == record.status == "ok"
         or not same_protocol(record, reference)
+        or reference.as_variant().workload != record.as_variant().workload
     ):
-        return NOT_MEASURED
-    if reference.as_variant().workload != record.as_variant().workload:
         return NOT_MEASURED
     return difference(*(values_by_seed(each, "quality") for each in (record, reference)))
 

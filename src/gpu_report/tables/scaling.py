@@ -291,8 +291,8 @@ def tabulate_model_splits(
                 "micro_batches": variant.accumulation,
                 "bubble_share": bubble_share(variant),
                 **speedup(record, plain, sessions).as_columns("speedup_over_one"),
-                **reached.mapped(_missing_to_one).as_columns("lost_share"),
-                **memory.mapped(_missing_to_one).as_columns("memory_saved_share"),
+                **reached.mapped(lambda share: 1 - share).as_columns("lost_share"),
+                **memory.mapped(lambda share: 1 - share).as_columns("memory_saved_share"),
             }
 
 
@@ -304,10 +304,6 @@ def bubble_share(variant: Variant) -> float | None:
         return None
     parts, micro_batches = variant.devices, variant.accumulation if variant.has_ranks else 1
     return (parts - 1) / (micro_batches + parts - 1)
-
-
-def _missing_to_one(share: float) -> float:
-    return 1 - share
 
 
 COMMUNICATION: Final = Table(

@@ -273,11 +273,7 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
                 )
             )
         workloads = [side.measurement["workload"] for side in (one, other)]
-        if workloads[0]["class_path"] != workloads[1]["class_path"]:
-            found.append(
-                f"class of {name}: {workloads[0]['class_path']} before, "
-                f"{workloads[1]['class_path']} after"
-            )
+        found += differing(*({f"class of {name}": each["class_path"]} for each in workloads))
         found += [
             f"{name}: {text}" for text in differing(*(each["settings"] for each in workloads))
         ]

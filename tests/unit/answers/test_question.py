@@ -22,7 +22,7 @@ GROUP = Group(title="U-Net", key="unet", axis="seed", table="seeds", rows=())
 
 
 def scope(name: str = "batch_size", axis: str = "batch_size") -> Scope:
-    return Scope(name=name, axis=axis, tables=base()[0], rows=())
+    return Scope(name=name, axis=axis, table=name, tables=base()[0], rows=())
 
 
 def estimated(value: float, *, spread: float = 0.1) -> Estimate:

@@ -121,23 +121,17 @@ def _task(row: Row) -> tuple[Any, ...]:
 
 
 def rivals(group: Group, fastest: Row) -> str:
-    """The others that may be as fast as the fastest, as the end of a sentence that names it.
-
-    A time with a quality flag is too long if anything, so that its configuration may be faster than
-    measured.
-    """
+    """The others that may be as fast as the fastest, as the end of a sentence that names it."""
     over = ratio_of("throughput_per_s", group.tables)
-    ratios = [(row, over(fastest, row)) for row in group.others if row is not fastest]
-    unclear = [(row, ratio) for row, ratio in ratios if ratio.against(1.0) != "above"]
-    alike = [row for row, ratio in unclear if not ratio.doubts]
-    flagged = [row for row, ratio in unclear if ratio.doubts]
-
-    def named(rows: list[Row]) -> str:
-        names = [group.words(row) for row in rows]
-        return listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
-
-    words = f"; not significantly slower: {named(alike)}" if alike else ""
-    return words + (f"; maybe as fast, with a quality flag: {named(flagged)}" if flagged else "")
+    names = [
+        group.words(row)
+        for row in group.others
+        if row is not fastest and over(fastest, row).against(1.0) != "above"
+    ]
+    if not names:
+        return ""
+    named = listed(names) if len(names) <= _MOST_RIVALS_NAMED else f"{len(names)} others"
+    return f"; not significantly slower: {named}"
 
 
 @question("Does any {axis} cost quality?", OTHER_AXES, "precision", "optimization")

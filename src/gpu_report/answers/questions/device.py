@@ -21,7 +21,7 @@ from gpu_report.answers.question import (
     question,
     why_missing,
 )
-from gpu_report.answers.scope import Group, Scope, has_whole_twin, key_of
+from gpu_report.answers.scope import Group, Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count
 from gpu_report.study.variant import Variant
@@ -75,13 +75,7 @@ def faster(scope: Scope) -> Iterator[Answer]:
             continue
         for row in on_others:
             name = f"_{row['device'].replace(':', '')}" if len(on_others) > 1 else ""
-            yield _faster(
-                group,
-                row,
-                baseline,
-                key=group.key + name,
-                may_advise=may_advise and not has_whole_twin(row, scope.rows),
-            )
+            yield _faster(group, row, baseline, key=group.key + name, may_advise=may_advise)
 
 
 def _faster(group: Group, after: Row, before: Row, *, key: str, may_advise: bool) -> Answer:
