@@ -346,7 +346,7 @@ def steps_of_sharing(tables: Tables, sharing: Iterable[Row]) -> list[Row]:
     where no devices share a profiled step.
     """
     parts = parts_of_steps(tables)
-    found = [
+    found: list[Row] = [
         {**row, **parts[row["variant"]]}
         for row in sharing
         if row["variant"] in parts and not row["is_divided"]

@@ -3,7 +3,7 @@ kernels, doubts.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -39,7 +39,7 @@ def with_rows(tables: TraceTables, table: Table, rows: Sequence[dict[str, Any]])
     return {**tables, table: table.checked({**blank, **row} for row in rows)}
 
 
-def with_steps(*steps: dict[str, float | None]) -> TraceTables:
+def with_steps(*steps: Mapping[str, float | None]) -> TraceTables:
     return with_rows(
         EMPTY,
         STEPS,
