@@ -4,7 +4,7 @@ trained and how, from what the workloads said of themselves in the records.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -365,31 +365,20 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     """What to `use` on several GPUs in which `situation`, and what was `measured` of the models
     that it suits.
     """
-    alone = {row["variant"]: row for row in machine.measured}
     on_gpus = sharing(machine, on_accelerators(rows))
     on_several = [
         row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])
     ]
-    on_more_samples = [
-        {**row, "plain": alone.get(row["plain_variant"])}
-        for row in on_several
-        if not row["is_divided"]
-    ]
-    weak = grouped(on_more_samples, model_cell).values()
+    weak = grouped([row for row in on_several if not row["is_divided"]], model_cell).values()
     strong = best_of_each(
         [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
     )
     compared = [
-        *(("weak: most samples/s", "above", *_fastest(own)) for own in weak),
-        *(("weak: least memory", "below", *found) for own in weak for found in _smallest(own)),
-        *(
-            ("strong: most samples/s", "above", row, estimate(row, "base_speedup"))
-            for row in strong
-        ),
+        *(("weak: most samples/s", *_fastest(own)) for own in weak),
+        *(("strong: most samples/s", row, estimate(row, "base_speedup")) for row in strong),
     ]
-    advice = [
-        (situation, *_decided(row, figure, better)) for situation, better, row, figure in compared
-    ]
+    advice = [(situation, *_decided(row, figure)) for situation, row, figure in compared]
+    advice += [found for own in weak for found in _by_memory(own)]
     return [
         {"situation": situation, "use": use, "measured": "; ".join(words for *_, words in alike)}
         for (situation, use), alike in grouped(advice, lambda each: each[:2]).items()
@@ -407,25 +396,48 @@ def _fastest(rows: Sequence[Row]) -> tuple[Row, Estimate]:
     return best, rate.over(estimate(alone, "base_throughput_per_s"))
 
 
-def _smallest(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
-    """What takes the least part of the memory of a plain process with the samples of one device;
-    nothing where that is more.
+def _by_memory(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
+    """What takes the least memory of each device, the fastest unless another takes less for sure;
+    and what FSDP2 saves and loses where DistributedDataParallel of the same code takes more.
     """
-    parts = [(row, ratio_of("memory_peak_mib")(row, row["plain"])) for row in rows if row["plain"]]
-    least = sorted(parts, key=lambda pair: pair[1].value)[:1]
-    return [(row, part) for row, part in least if part.against(1.0) != "above"]
+    memory, rate = (ratio_of(each) for each in ("memory_allocated_most_mib", "throughput_per_s"))
+    fastest, _ = _fastest(rows)
+    smallest = min(rows, key=lambda row: float(row["memory_allocated_most_mib"]))
+    if memory(smallest, fastest).against(1.0) != "below":
+        smallest = fastest
+    peak = METRICS["memory_allocated_most_mib"].quantity(smallest).plain(interval=False)
+    kept = f"{_times(rate(smallest, fastest))} the samples/s of"
+    beside = "also" if smallest is fastest else kept
+    words = f"{smallest['heading']} {peak}, {beside} the fastest ({smallest['configuration']})"
+    yield "weak: least memory", _on_devices(smallest), words
+    for row in [row for row in rows if row["strategy"] == "fsdp"]:
+        for ddp in alike(rows, row, "heading", "configuration", "devices"):
+            saved, kept = memory(row, ddp), _times(rate(row, ddp))
+            if ddp["strategy"] == "ddp" and saved.against(1.0) == "below":
+                words = f"{row['heading']} {_times(saved)} the memory and {kept} the samples/s"
+                yield (
+                    "weak: too large for DDP",
+                    _on_devices(row),
+                    f"{words} of DDP ({row['configuration']})",
+                )
 
 
-def _decided(row: Row, figure: Estimate, better: str) -> tuple[str, str]:
-    """What to use by a ratio, the devices where it is on the `better` side of 1, with the ratio,
-    and why if neither is resolved.
+def _decided(row: Row, figure: Estimate) -> tuple[str, str]:
+    """What to use by a speedup, the devices where it is above 1, with the speedup, and why if that
+    is not resolved.
     """
     side = figure.against(1.0)
-    shared = _method(row, devices=f" on {row['devices']}")
-    use = {better: shared, "unclear": "too close to call"}.get(side, "one GPU")
+    use = {"above": _on_devices(row), "unclear": "too close to call"}.get(side, "one GPU")
     why = f"; {figure.why_unclear(1, '1')}" if side == "unclear" else ""
-    times = METRICS["speedup"].show(figure.value).plain()
-    return use, f"{row['heading']} {times} ({row['configuration']}{why})"
+    return use, f"{row['heading']} {_times(figure)} ({row['configuration']}{why})"
+
+
+def _on_devices(row: Row) -> str:
+    return _method(row, devices=f" on {row['devices']}")
+
+
+def _times(figure: Estimate) -> str:
+    return METRICS["speedup"].show(figure.value).plain()
 
 
 def threads_of(rows: Iterable[Row]) -> str:

@@ -139,6 +139,29 @@ def test_what_is_not_faster_for_sure_or_was_not_compared_is_no_advice(
     assert used(*with_scaling(machine, missing), shown) == {}
 
 
+@pytest.mark.parametrize(("of_ddp", "saves"), [(0.9, True), (1.1, False)])
+def test_fsdp_is_for_what_does_not_fit_with_ddp_and_the_least_memory_is_in_mib(
+    of_ddp: float, *, saves: bool
+) -> None:
+    machine, shown = scaling()
+    frame = machine.tables.scaling_efficiency
+    memory = 100 * frame["strategy"].map({"fsdp": of_ddp, "ddp": 1.0}).fillna(9)
+    memory *= frame["optimization"].map({"none": 1.0}).fillna(0.5)
+    ends = {"": 1.0, "_low": 0.99, "_high": 1.01}
+    peaks = {f"memory_allocated_most_mib{end}": by * memory for end, by in ends.items()}
+
+    found = used(*with_scaling(machine, frame.assign(**peaks)), shown)
+
+    least = found["weak: least memory"]
+    assert least["use"] == "DDP on 2"
+    assert "50.00 MiB" in least["measured"]
+    assert ("weak: too large for DDP" in found) == saves
+    if saves:
+        too_large = found["weak: too large for DDP"]
+        assert too_large["use"] == "FSDP2 on 2"
+        assert "0.90× the memory and" in too_large["measured"]
+
+
 def test_a_network_has_all_its_sizes_and_its_data_in_the_spelling_of_the_report() -> None:
     records = [make_record(f"resnet50-{size}-cuda-b64-w0-fp32-e2") for size in ("224px", "default")]
     said = [
