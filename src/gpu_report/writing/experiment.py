@@ -12,7 +12,7 @@ from gpu_report.answers.estimate import falls
 from gpu_report.answers.scope import search_scope
 from gpu_report.glossary import AXES, METRICS, SHOWN, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, quantity
-from gpu_report.study.options import SEPARATOR, option_names
+from gpu_report.study.options import option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import grouped, rows_of
 from gpu_report.words import (
@@ -24,6 +24,7 @@ from gpu_report.words import (
     in_words,
     listed,
     model_cell,
+    part_words,
     title_cell,
     value_words,
     varying,
@@ -280,26 +281,29 @@ class ExperimentResults:
             )
         ]
 
-    def beside(self, name: str) -> list[Row]:
-        """Its rows, each with the numbers that another table has of the same variant, missing where
-        it has none.
+    def beside(self, *names: str) -> list[Row]:
+        """Its rows, each with the numbers that other tables have of the same variant, missing where
+        they have none.
         """
-        others = getattr(self.machine.tables, name)
-        found = {row["variant"]: row for row in rows_of(others)}
-        nothing = {str(column): math.nan for column in others.columns}
-        return [{**nothing, **found.get(row["variant"], {}), **row} for row in self.rows]
+        rows = self.rows
+        for others in (getattr(self.machine.tables, name) for name in names):
+            found = {row["variant"]: row for row in rows_of(others)}
+            nothing = {str(column): math.nan for column in others.columns}
+            rows = [{**nothing, **found.get(row["variant"], {}), **row} for row in rows]
+        return rows
 
     def setting(self, row: Row) -> str:
-        """An optimization by what it adds to the baseline and what it lacks of it; `defaults` for
-        the baseline.
+        """What an optimization adds to the baseline and what it lacks of it, in words; `defaults`
+        for the baseline.
         """
         here, baseline = (
-            option_names(str(row["optimization"])),
-            option_names(str(self.experiment.baseline)),
+            option_names(str(name)) for name in (row["optimization"], self.experiment.baseline)
         )
-        added = SEPARATOR.join(name for name in here if name not in baseline)
-        lacking = SEPARATOR.join(name for name in baseline if name not in here)
-        return f"{added} without {lacking}".strip() if lacking else added or "defaults"
+        added = [part_words(name) for name in here if name not in baseline]
+        lacking = [part_words(name) for name in baseline if name not in here]
+        if not lacking:
+            return listed(added or ["defaults"])
+        return " ".join([*([listed(added)] if added else []), "without", listed(lacking)])
 
     @property
     def micro_batches(self) -> list[Row]:

@@ -5,6 +5,8 @@ shared a CPU.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from gpu_report.records.record import Record
 from gpu_report.study.study import Study
 from tests.factories import SCALING, make_records
@@ -45,3 +47,28 @@ def test_a_quality_that_is_no_better_than_chance_is_said_to_be_so_below_the_tabl
 
     assert "no better than chance" in " ".join(section(records=guessing).split())
     assert "no better than chance" not in " ".join(section().split())
+
+
+@pytest.mark.parametrize(
+    ("setting", "shown", "unsaid"),
+    [
+        (
+            "accumulate2",
+            ("scaling_efficiency.csv", "accumulation in 2 parts", "micro-batches"),
+            ("Exposed", "bound", "communication.csv", "views"),
+        ),
+        ("nocomm", ("Exposed", "The bound sends", "communication.csv"), ("accumulation", "views")),
+    ],
+)
+def test_the_settings_of_ddp_are_explained_as_far_as_they_were_measured(
+    setting: str, shown: Sequence[str], unsaid: Sequence[str]
+) -> None:
+    grid = {**SCALING["grid"][0], "parallelism": "ddp2", "optimization": ["none", setting]}
+    asked = {**SCALING, "axis": "optimization", "baseline": "none", "grid": [grid]}
+
+    files = render_study(study_of(ddp_options=asked), alone=True)
+
+    text = section_with_floats(files, "ddp_options").replace(r"\gpurepbreak{}", "")
+    text = text.replace("\\_", "_")
+    assert [each for each in shown if each not in text] == []
+    assert [each for each in unsaid if each in text] == []
