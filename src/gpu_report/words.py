@@ -145,6 +145,19 @@ def in_words(field: str, value: Any) -> str:
     return words if field in ("precision", "workload") else f"{AXES.get(field, field)} {words}"
 
 
+def batch_size_words(row: Row) -> str:
+    """Samples per step; those of each where several devices divide them: '16 per GPU'."""
+    ((strategy, devices),) = devices_and_strategy(str(row["parallelism"]), present=1)
+    if devices == 1 or not STRATEGIES[strategy].divides_batch:
+        return field_value(row["batch_size"])
+    return per_device(row["batch_size"] // devices, row["device"])
+
+
+def per_device(samples: int, device: str) -> str:
+    """What each of several devices has of a batch: '16 per GPU'."""
+    return f"{field_value(samples)} per {'process' if device == 'cpu' else 'GPU'}"
+
+
 def part_words(part: str) -> str:
     """One part of an optimization: `4 DataLoader workers` for `workers4`, an option's title."""
     return _title_and_meaning(part)[0]
@@ -265,7 +278,7 @@ def configuration_in_words(row: Row, *, beside: Row | None = None) -> str:
     the configuration `beside` is another.
     """
     is_said = beside is not None and beside["batch_size"] == row["batch_size"]
-    size = [] if is_said else [in_words("batch_size", row["batch_size"])]
+    size = [] if is_said else [f"batch size {batch_size_words(row)}"]
     shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
     return ", ".join([*size, *settings_in_words(row), *shared])
 
@@ -300,6 +313,8 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: Sequence[str]) -> str:
         is_named = len(alike) < len(rivals) or _USUAL.get(field) not in (None, row[field])
         if field not in leave_out and is_named:
             words = in_words(field, row[field])
+            if field == "batch_size":
+                words = f"batch size {batch_size_words(row)}"
             details.append(f"on {words}" if field == "device" else words)
             rivals = alike
     loop = optimization_in_words(row["options"])
@@ -318,10 +333,12 @@ def constants(axes: Iterable[str], rows: Sequence[Row], *, unsaid: Mapping[str, 
     if not rows:
         return ""
     fixed = [axis for axis in axes if axis not in varying(axes, rows)]
-    said = [(axis, value_words(axis, rows[0][axis])) for axis in fixed]
+    first = {axis: value_words(axis, rows[0][axis]) for axis in fixed}
+    if {"batch_size", "parallelism"} <= first.keys():
+        first["batch_size"] = batch_size_words(rows[0])
     return ", ".join(
         value if axis == "device" else f"{AXES[axis]} {value}"
-        for axis, value in said
+        for axis, value in first.items()
         if unsaid.get(axis) != value
     )
 

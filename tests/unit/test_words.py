@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 
 from gpu_report.words import (
+    batch_size_words,
+    constants,
     date_words,
     flags_of_itself,
     in_words,
@@ -91,3 +93,25 @@ def test_a_row_without_numbers_says_why_with_what_was_asked_and_what_there_was(
 
 def test_a_table_that_compares_nothing_keeps_the_flags_of_the_measurement_itself() -> None:
     assert flags_of_itself({"marks": "host jitter;other session"}) == ["host jitter"]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "device", "words"),
+    [
+        ("single", "cuda", "64"),
+        ("ddp1", "cuda", "64"),
+        ("fsdp2", "cuda", "32 per GPU"),
+        ("ddp4", "cpu", "16 per process"),
+        ("split2", "cuda", "64"),
+    ],
+)
+def test_a_batch_that_several_devices_divide_is_what_each_has_of_it(
+    parallelism: str, device: str, words: str
+) -> None:
+    row = {"batch_size": 64, "parallelism": parallelism, "device": device}
+    axes = ("batch_size", "parallelism")
+
+    assert batch_size_words(row) == words
+    assert f"batch size {words}," in constants(axes, [row, row], unsaid={})
+    if parallelism != "single":  # strong scaling: what is the same is the whole batch
+        assert constants(axes, [row, {**row, "parallelism": "single"}], unsaid={}).endswith("64")

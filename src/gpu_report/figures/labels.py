@@ -21,12 +21,14 @@ from gpu_report.glossary import (
 )
 from gpu_report.printing.number_format import NOT_MEASURED, counted
 from gpu_report.study.options import NO_OPTIONS, SEPARATOR, ladder, left_out, option_names
+from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import AXIS_FIELDS, LENGTH_FIELDS, Variant
 from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.marks import WEAKENING, marks_in
 from gpu_report.words import (
     DISTINGUISHING,
     EAGER_BASELINE,
+    batch_size_words,
     fields_along,
     model_words,
     part_words,
@@ -174,8 +176,8 @@ def with_labels(frame: pd.DataFrame, *, without: Sequence[str] = ()) -> pd.DataF
     frame = frame.assign(heading=headings)
     rows = frame[["heading", "optimization", *_FIELDS]].to_dict("records")
     values = frame[[*_FIELDS]].groupby(frame["heading"]).transform("nunique", dropna=False)
-    # The device of each row, a precision other than fp32, and what differs among the rows of its
-    # heading.
+    # The device of each row, a precision other than fp32, how several devices share it, and what
+    # differs among the rows of its heading.
     return frame.assign(
         label=[
             _distinction(
@@ -186,6 +188,7 @@ def with_labels(frame: pd.DataFrame, *, without: Sequence[str] = ()) -> pd.DataF
                     if each == "device"
                     or of_heading[each] > 1
                     or (each == "precision" and row[each] != PRECISIONS[0])
+                    or (each == "parallelism" and row[each] != SINGLE)
                 ],
                 without,
             )
@@ -328,7 +331,9 @@ def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequenc
                 for field in named
             )
         )
-    return joined(*(field_label(field, row[field]) for field in named))
+    is_shared = "parallelism" in named and row["parallelism"] != SINGLE
+    whole = {"batch_size": f"batch {batch_size_words(row)}"} if is_shared else {}
+    return joined(*(whole.get(field) or field_label(field, row[field]) for field in named))
 
 
 def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:

@@ -43,12 +43,13 @@ from gpu_report.tables.bundle import (
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
+    batch_size_words,
     described,
     flags_but_projected,
-    in_words,
     listed,
     model_cell,
     optimization_in_words,
+    per_device,
     shorten,
     title_cell,
     value_words,
@@ -276,7 +277,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
 
     def comparison(row: Row, samples: int) -> tuple[str, ...]:
         return (
-            f"{model_cell(row)}, {count(samples).plain()} samples per step",
+            f"{model_cell(row)}, {per_device(samples, row['device'])}",
             row["precision"],
             row["optimization"],
         )
@@ -356,7 +357,8 @@ def steps_of_sharing(tables: Tables, sharing: Iterable[Row]) -> list[Row]:
 
 def _method(row: Row, *, devices: str = "", is_divided: bool = False) -> str:
     strategy = STRATEGIES[str(row["strategy"])]
-    divided = ", batch divided" if is_divided and strategy.divides_batch else ""
+    each = per_device(row["batch_size"] // row["devices"], row["device"])
+    divided = f", {each}" if is_divided and strategy.divides_batch else ""
     hosts = f", {row['hosts']} hosts" if row.get("hosts", 1) > 1 else ""
     return _METHODS.get(str(row["strategy"]), strategy.title) + devices + divided + hosts
 
@@ -525,13 +527,16 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
 
 
 def _configuration(row: Row) -> str:
-    """Device, precision, whether DataLoader workers load, and what is switched on."""
+    """Device, precision, whether DataLoader workers load, what is switched on, and how several
+    devices share it.
+    """
     return ", ".join(
         [
             device_words(row["device"]),
             str(row["precision"]),
             *(["DataLoader workers"] if row["workers"] else []),
             *([] if row["options"] == NO_OPTIONS else [str(row["options"])]),
+            *([_on_devices(row)] if row["devices"] > 1 else []),
         ]
     )
 
@@ -575,9 +580,7 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
 
 def profiled_heading(row: Row) -> str:
     """The model and the configuration of a profiled step, above what is listed of it."""
-    return ", ".join(
-        [model_cell(row), in_words("batch_size", row["batch_size"]), row["configuration"]]
-    )
+    return ", ".join([model_cell(row), f"batch size {batch_size_words(row)}", row["configuration"]])
 
 
 def variant_cell(row: Row) -> str:

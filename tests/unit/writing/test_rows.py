@@ -90,6 +90,8 @@ def test_agents_that_share_a_host_are_said_to_test_no_network_and_hosts_are_name
     assert "not a network" in note
     assert rows.notes_on_ranks(machine, on_two) == []
     assert "DDP, 2 hosts" in {row["method"] for row in on_two}
+    assert "DDP, 4 per GPU" in {row["method"] for row in on_one}
+    assert {row["heading"] for row in on_one} == {"U-Net 64px, 8 per GPU"}
 
 
 def test_a_step_of_one_gpu_is_above_those_of_several_where_both_were_profiled() -> None:
