@@ -128,9 +128,10 @@ def chains(tables: Tables) -> list[Row]:
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `on_all` is the fastest on
     the most devices, which has the `all_settings` and whose row is `several`; `pair` has the rows
-    of the eager baseline and of the fastest, `on_cpu` those of the CPU and its fastest. A model
-    without an eager baseline has its fastest on the fewest devices alone, custom training loops
-    have no row.
+    of the eager baseline and of the fastest, `on_one` those on one device, `on_cpu` those of the
+    CPU and its fastest. A model without an eager baseline has its fastest on the fewest devices
+    alone; where those are several, its rate on one is that of the process measured in turn. Custom
+    training loops have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -168,23 +169,24 @@ def chains(tables: Tables) -> list[Row]:
         on_all = max(
             shared, key=lambda row: (row["devices"], float(row["throughput_per_s"])), default=None
         )
-        is_eager = eager["optimization"] == NO_OPTIONS and eager["devices"] == 1
-        has_faster = fastest["devices"] == 1 and not (fastest is eager and is_eager)
+        first, best = (_alone(tables, row) for row in (eager, fastest))
+        plain = first if eager["optimization"] == NO_OPTIONS else None
+        if plain and fastest is eager:
+            best = None
         fastest_cpu = max(on_cpu, key=lambda row: float(row["throughput_per_s"]), default=None)
         rows.append(
             {
                 "model": model_cell(eager),
-                "needs": _settings(fastest, eager if is_eager else None)
-                if has_faster
-                else "only eager" * is_eager,
+                "needs": _settings(best, plain) if best else "only eager" * bool(plain),
                 "pair": (eager, fastest),
+                "on_one": (plain, best),
                 "several": on_all,
                 "on_cpu": (cpu, fastest_cpu),
                 **_rates("cpu", cpu),
                 **_factor("gpu_over_cpu", tables, eager, cpu),
-                **_rates("eager", eager if is_eager else None),
+                **_rates("eager", plain),
                 **_factor("fastest_over_eager", tables, fastest, eager),
-                **_rates("fastest", fastest if has_faster else None),
+                **_rates("fastest", best),
                 **_factor("fastest_over_cpu", tables, fastest, None if fastest is eager else cpu),
                 **_factor(
                     "over_fastest_cpu", tables, fastest, None if fastest_cpu is cpu else fastest_cpu
@@ -199,8 +201,33 @@ def chains(tables: Tables) -> list[Row]:
 
 def _rates(name: str, row: Row | None) -> dict[str, float]:
     """The throughput of a configuration with its interval, missing without one."""
-    ends = ("", "_low", "_high", "_count")
-    return {f"{name}{end}": row[f"throughput_per_s{end}"] if row else math.nan for end in ends}
+    return {f"{name}{end}": row[f"throughput_per_s{end}"] if row else math.nan for end in _ENDS}
+
+
+_ENDS: Final = ("", "_low", "_high", "_count")
+
+
+def _alone(tables: Tables, row: Row) -> Row | None:
+    """The configuration on one device: itself, or the process that was measured in turn with it, of
+    which only the throughput is known.
+    """
+    if row["devices"] == 1:
+        return row
+    return next(
+        (
+            {
+                **row,
+                **{f"throughput_per_s{end}": base[f"base_throughput_per_s{end}"] for end in _ENDS},
+                TOKENS.column: math.nan,
+                "batch_size": base["batch_per_device"],
+                "parallelism": SINGLE,
+                "devices": 1,
+            }
+            for base in _of(row, tables.scaling_efficiency)
+            if base["base_throughput_per_s"] > 0
+        ),
+        None,
+    )
 
 
 def _factor(name: str, tables: Tables, row: Row, over: Row | None) -> dict[str, float]:
@@ -229,6 +256,9 @@ def notes_on_precision(tables: Tables, rows: Iterable[Row]) -> list[str]:
         "are not scaled."
         for model in models
     ]
+
+
+_TRAINED: Final = ("eager", "fastest", "on all GPUs")
 
 
 def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
@@ -260,10 +290,10 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         ]
     ]
     tokens = [
-        f"{row['model']} {eager} and {fastest}"
+        f"{row['model']} {name} {TOKENS.quantity(one).plain(interval=False)}"
         for row in rows
-        if math.isfinite(row["fastest_over_eager"]) and math.isfinite(row["pair"][0][TOKENS.column])
-        for eager, fastest in [[TOKENS.quantity(one).plain(interval=False) for one in row["pair"]]]
+        for name, one in zip(_TRAINED, (*row["on_one"], row["several"]), strict=True)
+        if one and math.isfinite(one[TOKENS.column])
     ]
     whole = any(math.isfinite(row["fastest_over_cpu"]) for row in rows)
     return [
@@ -274,7 +304,7 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         ),
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
         *([f"On all GPUs: {'; '.join(on_all)}."] if on_all else []),
-        *([f"Eager and fastest in tokens: {'; '.join(tokens)}."] if tokens else []),
+        *([f"In tokens: {'; '.join(tokens)}."] if tokens else []),
         *(
             [f"Lower held-out metric with the fastest configuration: {'; '.join(lost)}."]
             if lost

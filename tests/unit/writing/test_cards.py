@@ -155,7 +155,7 @@ def test_a_chain_goes_on_to_all_gpus_with_what_they_train_fastest() -> None:
         assert "DistributedDataParallel on 2 devices" in row["all_settings"]
 
 
-def test_a_model_on_several_gpus_alone_has_neither_an_eager_nor_a_fastest_rate() -> None:
+def test_a_model_on_several_gpus_alone_has_the_rate_of_the_process_measured_in_turn() -> None:
     tables = base(("cpu", "cuda", "cuda:1"))[0]
     on_one = {
         variant
@@ -172,10 +172,17 @@ def test_a_model_on_several_gpus_alone_has_neither_an_eager_nor_a_fastest_rate()
 
     (row,) = [row for row in chains(tables) if row["model"] == "U-Net 64px"]
 
-    assert math.isnan(row["eager"])
-    assert math.isnan(row["fastest"])
-    assert in_one_line(row).startswith("U-Net 64px: on all GPUs ")
     several = row["several"]["variant"]
+    scaling = tables.scaling_efficiency.set_index("variant")
+    assert row["eager"] == scaling.loc[row["pair"][0]["variant"], "base_throughput_per_s"]
+    without = tables.scaling_efficiency.assign(base_throughput_per_s=math.nan)
+    (unknown,) = [
+        row
+        for row in chains(with_tables(tables, scaling_efficiency=without))
+        if row["model"] == "U-Net 64px"
+    ]
+    assert math.isnan(unknown["eager"])
+    assert in_one_line(unknown).startswith("U-Net 64px: on all GPUs ")
     profiled = tables.step_categories.iloc[:1].assign(variant=several)
     (card,) = limit_cards(with_tables(tables, step_categories=profiled), [row])
     assert card["is"].startswith("batch size")
