@@ -75,6 +75,19 @@ def test_two_configurations_of_a_cpu_are_distinguished_below_one_heading() -> No
     ]
 
 
+def test_a_training_that_devices_share_is_labelled_so_beside_no_other() -> None:
+    shared = variants({"device": "cuda", "parallelism": "ddp2"})
+    both = pd.concat([shared, variants({"device": "cuda", "batch_size": 16})], ignore_index=True)
+
+    assert labels.with_labels(shared)["label"].tolist() == [
+        "GPU, DistributedDataParallel on 2 devices"
+    ]
+    assert labels.with_labels(both)["label"].tolist() == [
+        "GPU, batch 32 per GPU, DistributedDataParallel on 2 devices",
+        "GPU, batch\N{NO-BREAK SPACE}16, one process",
+    ]
+
+
 def test_configurations_that_each_add_a_step_make_a_ladder() -> None:
     path = ["none", "tf32", "bf16", "bf16+flash", "bf16+flash+fused", "bf16+flash+fused+compile"]
 
