@@ -220,40 +220,37 @@ def option_notes(rows: Iterable[Row]) -> list[str]:
     return [f"Options: {listed(named)}."] if named else []
 
 
-def execution_in_words(row: "Row | pd.Series[Any]") -> str:
-    """How a variant's code runs, with its precision: 'eager fp32', 'captured bf16', 'compiled
-    tf32'.
+def execution_in_words(row: "Row | pd.Series[Any]", named: Sequence[str] = ()) -> str:
+    """How a variant's code runs, with its precision: 'uncompiled fp32', 'bf16 with CUDA graphs',
+    'compiled tf32'; with the options `named`, if there are any, 'uncompiled fp32 with flash
+    attention'.
     """
-    return f"{execution(row['options'])} {row['precision']}"
+    how = execution(row["options"])
+    others = [name for name in named or (how,) if name not in ("compile", NO_OPTIONS)]
+    options = f" with {optimization_in_words(SEPARATOR.join(others))}" if others else ""
+    return f"{EXECUTIONS[how]}{row['precision']}{options}"
 
 
-def with_configurations(rows: Sequence[Row], *, in_sentences: bool = False) -> list[Row]:
-    """The rows with `configuration`: 'eager fp32', with the options where a model runs eager in two
-    ways among them.
+def with_configurations(rows: Sequence[Row]) -> list[Row]:
+    """The rows with `configuration`: how their code runs, with the options where a model runs so in
+    two ways among them.
 
-    With them it is 'resident fp32' in a table and 'eager fp32 with data in GPU memory' in a
-    sentence; the same holds for compiled and captured code. Give all rows of a table, failed ones
-    too, so that sentences distinguish the same.
+    Give all rows of a table, failed ones too, so that sentences distinguish the same.
     """
     found = {(model_words(row), execution(row["options"]), row["optimization"]) for row in rows}
     ways = Counter((model, how) for model, how, _ in found)
-
-    def words(row: Row) -> str:
-        if (
-            ways[model_words(row), execution(row["options"])] == 1
-            or row["optimization"] == NO_OPTIONS
-        ):
-            return execution_in_words(row)
-        if not in_sentences:
-            return f"{row['optimization']} {row['precision']}"
-        others = SEPARATOR.join(
-            name for name in option_names(row["optimization"]) if name not in EXECUTIONS
-        )
-        return execution_in_words(row) + (
-            f" with {optimization_in_words(others)}" if others else ""
-        )
-
-    return [{**row, "configuration": words(row)} for row in rows]
+    return [
+        {
+            **row,
+            "configuration": execution_in_words(
+                row,
+                option_names(row["optimization"])
+                if ways[model_words(row), execution(row["options"])] > 1
+                else (),
+            ),
+        }
+        for row in rows
+    ]
 
 
 def settings_in_words(row: Row) -> list[str]:

@@ -236,18 +236,19 @@ def first_loss_scale(options: str) -> float:
     return 2.0**32 if "highscale" in option_names(options) else 2.0**16
 
 
-EAGER: Final = "eager"
-EXECUTIONS: Final[Mapping[str, str]] = {"compile": "compiled", "graphs": "captured"}
-"""Options after which a step is no longer run operator by operator -> what it then is; the first of
-them names it.
+EXECUTIONS: Final[Mapping[str, str]] = {
+    "compile": "compiled ",
+    "graphs": "",
+    NO_OPTIONS: "uncompiled ",
+}
+"""Options after which a step is no longer run operator by operator -> what is before the precision
+of such code; the first of them names it, and the last is code without any.
 """
 
 
 def execution(options: str) -> str:
-    """How a step is run: eager, compiled or captured."""
-    return next(
-        (word for option, word in EXECUTIONS.items() if option in option_names(options)), EAGER
-    )
+    """The option after which a step is no longer run operator by operator; NO_OPTIONS without."""
+    return next((name for name in EXECUTIONS if name in option_names(options)), NO_OPTIONS)
 
 
 def is_bound(options: str) -> bool:

@@ -26,6 +26,7 @@ from gpu_report.printing.number_format import (
     exact,
     quantity,
     scaled,
+    share,
     size,
 )
 from gpu_report.records.record import Record
@@ -449,14 +450,41 @@ def threads_of(rows: Iterable[Row]) -> str:
 
 
 def notes_on_configurations(rows: Iterable[Row]) -> list[str]:
-    """Which options the configurations of each model have, by the first word of their names."""
+    """Which options the configurations of each model have beyond those that their names say."""
     options = dict.fromkeys(
-        f"{model_cell(row)}, {row['configuration'].split()[0]}: "
-        f"{optimization_in_words(row['optimization'])}"
+        f"{model_cell(row)}, {row['configuration']}: {words}"
         for row in rows
         if row["optimization"] != NO_OPTIONS
+        for words in [optimization_in_words(row["optimization"])]
+        if not row["configuration"].endswith(words)
     )
     return [f"Options of {'; '.join(options)}."] if options else []
+
+
+def notes_on_bases(rows: Sequence[Row]) -> list[str]:
+    """By how much the plain process that is measured in turn, over which a speedup is, differs at
+    most from the one in its own row.
+    """
+    alone = {
+        (row["heading"], row["configuration"]): row["throughput_per_s"]
+        for row in rows
+        if row["strategy"] == SINGLE
+    }
+    apart = [
+        abs(row["base_throughput_per_s"] / alone[key] - 1)
+        for row in rows
+        if not row["is_divided"] and (key := (row["heading"], row["configuration"])) in alone
+    ]
+    most = max(filter(math.isfinite, apart), default=0.0)
+    return (
+        [
+            "Speedup and efficiency in weak scaling are over the plain process measured in turn "
+            f"with each repetition, whose throughput differs from the row above by "
+            f"{share(most).plain()} at most."
+        ]
+        if most
+        else []
+    )
 
 
 def notes_on_ranks(machine: MachineResults, rows: Sequence[Row]) -> list[str]:

@@ -109,6 +109,20 @@ def test_a_step_of_one_gpu_is_above_those_of_several_where_both_were_profiled() 
     assert rows.steps_of_sharing(with_tables(machine.tables, step_categories=alone), sharing) == []
 
 
+def test_a_table_of_scaling_says_how_far_the_bases_of_its_speedups_are_from_its_rows() -> None:
+    machine, shown = scaling()
+    (alone, *_) = [row for row in rows.sharing(machine, shown) if row["devices"] == 1]
+    measured = machine.tables.scaling_efficiency
+    base = measured.assign(base_throughput_per_s=0.98 * alone["throughput_per_s"])
+    one = base[base["plain_variant"] == alone["variant"]]
+
+    found = rows.sharing(*with_scaling(machine, one), shown)
+
+    (note,) = rows.notes_on_bases(found)
+    assert "differs from the row above by 2.0 % at most" in note
+    assert rows.notes_on_bases([row for row in found if row["strategy"] == "single"]) == []
+
+
 def with_scaling(machine: MachineResults, frame: Any) -> tuple[MachineResults]:
     return (replace(machine, tables=with_tables(machine.tables, scaling_efficiency=frame)),)
 

@@ -297,7 +297,7 @@ def _shared(tables: Tables, rows: Iterable[Row]) -> list[Row]:
     gains = {row["variant"]: row for row in rows_of(tables.scaling_efficiency)}
     return [
         {**row, **gains[row["variant"]]}
-        for row in with_configurations(list(rows), in_sentences=True)
+        for row in with_configurations(list(rows))
         if row["variant"] in gains
     ]
 
