@@ -19,7 +19,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.calibration import Calibration, Ceilings
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, flag, number, text, whole
-from gpu_report.study.options import is_bound
+from gpu_report.study.options import is_bound, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.marks import SEPARATOR
 from gpu_report.tables.operations import profiled
@@ -72,14 +72,15 @@ EFFICIENCY: Final = Table(
         number(
             "roof_flops_per_s",
             "FLOP/s",
-            "The lower of peak and intensity times the device's copy rate.",
+            "The lower of peak and intensity times the device's copy rate; missing of compiled "
+            "code.",
         ),
         number(
             "share_of_roof",
             "1",
             "achieved over roof; missing where it is passed, as fused operations move less.",
         ),
-        text("roof", "'compute' or 'memory': which of the two is lower."),
+        text("roof", "'compute' or 'memory': which of the two is lower; empty of compiled code."),
         text("uncounted", "Operators without a formula, separated by semicolons; empty if none."),
     ),
 )
@@ -94,8 +95,9 @@ def tabulate_efficiency(
     counts; where it is a bound, its ranks share a CPU, or it splits its model or its weights
     (FSDP2), so that the bytes are not those of one device; where some layers compute in FP8, so
     that no one peak holds; where a loop of the workload's own trains it, which has a floor instead;
-    or where the calibration lacks its device or its precision. A training can pass its roof: a
-    compiled step, or caches, spare it bytes that the eager operators are counted with.
+    or where the calibration lacks its device or its precision. A training can pass its roof: caches
+    spare it bytes that the eager operators are counted with; a compiled step so many that it has
+    none.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     for record in in_reading_order(records):
@@ -122,7 +124,9 @@ def tabulate_efficiency(
         achieved_flops_per_s = summarise([*achieved.values()])
         peak = summarise(peaks).value
         memory_roof = intensity * summarise(ceilings.copy_bytes_per_s).value
-        roof = min(peak, memory_roof)
+        # Kernels that torch.compile fuses move fewer bytes than the operators that were counted.
+        is_fused = "compile" in option_names(variant.options)
+        roof = math.nan if is_fused else min(peak, memory_roof)
         of_peak = ratio(achieved, dict(enumerate(peaks)))
         of_roof = achieved_flops_per_s.value / roof
         yield {
@@ -141,7 +145,7 @@ def tabulate_efficiency(
             ),
             "roof_flops_per_s": roof,
             "share_of_roof": of_roof if of_roof <= 1 else math.nan,
-            "roof": "compute" if peak <= memory_roof else "memory",
+            "roof": "" if is_fused else "compute" if peak <= memory_roof else "memory",
             "uncounted": SEPARATOR.join(work.uncounted_operators),
         }
 

@@ -74,3 +74,15 @@ def test_the_roof_is_the_lower_of_peak_and_intensity_times_copies(
     assert row["roof_flops_per_s"] == pytest.approx(min(peak, flops / moved * copies))
     if not math.isclose(row["intensity"], ridge):
         assert row["roof"] == ("compute" if row["intensity"] > ridge else "memory")
+
+
+def test_fused_code_has_a_share_of_the_peak_and_no_roof() -> None:
+    records = [make_record(CUDA.format("fp32")), make_record(f"{CUDA.format('fp32')}-compile")]
+
+    eager, compiled = tabulate_efficiency(records, make_calibration()).to_dict("records")
+
+    assert (eager["roof"], eager["roof_flops_per_s"] > 0) == ("compute", True)
+    assert compiled["share_of_peak"] > 0
+    assert compiled["roof"] == ""
+    assert math.isnan(compiled["roof_flops_per_s"])
+    assert math.isnan(compiled["share_of_roof"])
