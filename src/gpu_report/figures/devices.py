@@ -94,11 +94,17 @@ def links_figure(tables: Tables) -> Figure:
             axes, counted(int(rows["devices"].iloc[0]), "device"), columns=len(panels)
         )
         _draw_bandwidth(axes, rows, metric, by="operation", looks=_OPERATIONS)
-        _mark_payload(axes, _FIRST_BUCKET, (-2, -2), 1, ha="right", va="top")
+        _mark_payload(axes, _FIRST_BUCKET, (-2, 2), 0, ha="right", va="bottom")
         _mark_payload(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
         axes.set_xlabel("Payload")
         axes.set_ylabel(metric.axis_label)
-        axes.set_ylim(bottom=0)
+        given = rows["data_sheet_gb_per_s"].max()
+        style.set_scale(
+            axes, "y", [*links[metric.column].dropna(), *rows["data_sheet_gb_per_s"].dropna()]
+        )
+        if given > 0:
+            peak = quantity(given, "GB/s").plain()
+            style.level(axes, given, f"data sheet, {peak}", at_left=True, zorder=1)
     _add_legend(figure, links["operation"], _OPERATIONS)
     return figure
 
@@ -151,8 +157,9 @@ LINKS: Final = MachineFigure(
     caption=(
         "Points show the bus bandwidth of operations between devices by payload, as means over "
         "launches, and bars show 95 % intervals. Bus bandwidth is what a device sends in one "
-        "direction, by the formulas of nccl-tests. Dashed lines mark the sizes of the first "
-        "bucket and of the others in which DistributedDataParallel exchanges gradients by default."
+        "direction, by the formulas of nccl-tests. Upright dashed lines mark the sizes of the "
+        "first bucket and of the others in which DistributedDataParallel exchanges gradients by "
+        "default; a level one is the data sheet's rate of NVLink in one direction."
     ),
     draw=links_figure,
     sentence=partial(

@@ -17,6 +17,7 @@ class DataSheet(Part):
     document: str
     tflops: dict[str, Positive]
     memory_gb_per_s: Positive
+    nvlink_gb_per_s: Positive | None = None
 
     def rate(self, ceiling: str, precision: str) -> float | None:
         """FLOP/s of a matrix product, B/s of a copy inside the device; None of what it does not

@@ -6,6 +6,7 @@ and payload
 data sheets -> beside each, what the vendor's document gives for a GPU of that name
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
@@ -111,6 +112,12 @@ LINKS: Final = Table(
             "unknown.",
         ),
         text("multicast", "NVLink SHARP: 'off' or 'left to NCCL'; empty for another backend."),
+        number(
+            "data_sheet_gb_per_s",
+            "GB/s",
+            "One direction of NVLink by the vendor's data sheet; missing where it is unknown, or "
+            "where other links connect some of these devices.",
+        ),
     ),
 )
 
@@ -238,10 +245,16 @@ def tabulate_links(calibration: Calibration | None) -> list[Row]:
     devices were linked.
     """
     link = calibration.link if calibration else None
-    return [_link_row(link, one) for one in link.operations] if link else []
+    if calibration is None or link is None:
+        return []
+    kind = link.devices[0].partition(":")[0]
+    names = [one.name for one in calibration.ceilings if one.device.partition(":")[0] == kind]
+    sheet = data_sheets().get(names[0]) if names else None
+    both_ways = sheet and sheet.nvlink_gb_per_s
+    return [_link_row(link, one, both_ways or math.nan) for one in link.operations]
 
 
-def _link_row(link: Link, one: LinkOperation) -> Row:
+def _link_row(link: Link, one: LinkOperation, nvlink_gb_per_s: float) -> Row:
     involved = set(link.devices[: one.devices])
     pairs = [pair for pair in link.pairs if involved.issuperset(pair.devices)]
     connections = {pair.connection for pair in pairs}
@@ -264,6 +277,9 @@ def _link_row(link: Link, one: LinkOperation) -> Row:
         if access
         else "",
         "multicast": link.multicast or "",
+        "data_sheet_gb_per_s": nvlink_gb_per_s / 2
+        if all((pair.connection or "").startswith("NV") for pair in pairs)
+        else math.nan,
     }
 
 

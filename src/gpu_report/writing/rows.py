@@ -520,12 +520,18 @@ def link_in_words(machine: MachineResults) -> str:
     ]
     connection = f"are connected by {listed(kinds)}" if kinds else "have an unknown connection"
     multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
+    of_peak = (
+        f", {share(most['bus_bandwidth_gb_per_s'] / most['data_sheet_gb_per_s']).plain()} of what "
+        "the data sheet gives for one direction of NVLink"
+        if math.isfinite(most["data_sheet_gb_per_s"])
+        else ""
+    )
     return (
         f"The GPUs ({machine_words(machine.id)}) {connection} (peer access: "
         f"{most['peer_access'] or 'unknown'}). An all-reduce of {size(most['bytes']).plain()} "
         f"over {most['devices']} of them reaches a bus bandwidth of "
         f"{METRICS['bus_bandwidth_gb_per_s'].quantity(most).plain()} with "
-        f"{most['backend']}{multicast}."
+        f"{most['backend']}{multicast}{of_peak}."
     )
 
 

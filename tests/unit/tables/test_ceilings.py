@@ -1,5 +1,6 @@
 """The ceilings of a machine are those that its calibration reached."""
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -123,3 +124,30 @@ def test_bus_bandwidth_is_that_of_nccl_tests(
         bus_bandwidth_per_s(operation, devices=devices, payload_bytes=8 * 10**9, time_s=2.0)
         == expected
     )
+
+
+@pytest.mark.parametrize(
+    ("connection", "name", "given"),
+    [
+        ("NV18", "NVIDIA H200", 450.0),
+        ("NV18", "NVIDIA L4", math.nan),
+        ("NODE", "NVIDIA H200", math.nan),
+        (None, "NVIDIA H200", math.nan),
+    ],
+)
+def test_a_link_is_held_against_one_direction_of_nvlink_where_that_connects_the_devices(
+    connection: str | None, name: str, given: float
+) -> None:
+    both = make_calibration(["cuda"], linked=2)
+    assert both.link
+    pairs = [each.model_copy(update={"connection": connection}) for each in both.link.pairs]
+    calibration = both.model_copy(
+        update={
+            "ceilings": [each.model_copy(update={"name": name}) for each in both.ceilings],
+            "link": both.link.model_copy(update={"pairs": pairs}),
+        }
+    )
+
+    assert set(tabulate_links(calibration)["data_sheet_gb_per_s"].fillna(-1)) == {
+        -1 if math.isnan(given) else given
+    }
