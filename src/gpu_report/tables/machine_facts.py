@@ -83,7 +83,7 @@ def _environment(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
     variants = [record.as_variant() for record in records if record.status == "ok"]
     most = max((variant.devices for variant in variants if variant.device_type != "cpu"), default=1)
     if most > 1:
-        yield "hardware", "most GPUs that shared a training", str(most)
+        yield "hardware", "most GPUs in one training", str(most)
 
 
 def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:

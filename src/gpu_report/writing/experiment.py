@@ -357,7 +357,7 @@ class ExperimentResults:
     @property
     def loop_notes(self) -> list[str]:
         """What is said below a table of its loops."""
-        bound = "The bound leaves most of the work out and is no training."
+        bound = "The bound leaves out most of the work, so it does not train the model."
         return [bound] if any(row["is_bound"] for row in self.loops) else []
 
     @property

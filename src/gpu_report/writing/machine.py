@@ -72,7 +72,7 @@ def headline(
     ]
     devices = list(dict.fromkeys(device_words(row["device"]) for row in measured))
     dates = [str(row["measured_at"])[:10] for row in measured]
-    when = f", newest on {max(dates)}" if dates else ""
+    when = f", the last on {max(dates)}" if dates else ""
     where = f" on {' and '.join(devices)}" if devices else ""
     without = f"; {listed(lost)}" if lost else ""
     counts = {
