@@ -285,7 +285,7 @@ class ExperimentResults:
         """Its rows, each with the numbers that other tables have of the same variant, missing where
         they have none.
         """
-        rows = self.rows
+        rows = [*self.rows]
         for others in (getattr(self.machine.tables, name) for name in names):
             found = {row["variant"]: row for row in rows_of(others)}
             nothing = {str(column): math.nan for column in others.columns}
