@@ -96,8 +96,8 @@ def tabulate_efficiency(
     (FSDP2), so that the bytes are not those of one device; where some layers compute in FP8, so
     that no one peak holds; where a loop of the workload's own trains it, which has a floor instead;
     or where the calibration lacks its device or its precision. A training can pass its roof: caches
-    spare it bytes that the eager operators are counted with. A compiled step, which is spared most of
-    them, has no roof.
+    spare it bytes that the eager operators are counted with. A compiled step, which is spared most
+    of them, has no roof.
     """
     by_device = {one.device: one for one in (calibration.ceilings if calibration else [])}
     for record in in_reading_order(records):
