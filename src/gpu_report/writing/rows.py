@@ -615,7 +615,11 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
 def longest_operations(steps: Sequence[Row], tables: Tables) -> list[Row]:
     """The operations of the first shown variants, with their calls and times per step."""
     return [
-        {**row, **{name: row[name] / row["steps"] for name in ("calls", "total_ms", "self_ms")}}
+        {
+            **row,
+            "calls": exact(round(row["calls"] / row["steps"], 2)).plain(),
+            **{name: row[name] / row["steps"] for name in ("total_ms", "self_ms")},
+        }
         for row in longest(steps, tables.top_operations, 5)
     ]
 

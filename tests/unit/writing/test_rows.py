@@ -65,7 +65,7 @@ def test_operations_are_per_step() -> None:
         longest(machine, "top_operations"),
     )
 
-    assert first["calls"] == whole["calls"] / 4
+    assert first["calls"] == f"{whole['calls'] / 4:g}"  # a call may be in some of the steps alone
     assert first["self_ms"] == whole["self_ms"] / 4
     assert first["self_share"] == whole["self_share"]
 
