@@ -679,7 +679,7 @@ def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
         lost = {
             column: NOT_RELIABLE
             for column in ("category", "operation")
-            if (row["variant"], column) in unreliable
+            if (row["variant"], column) in unreliable and not row[column]
         }
         known = {**row, **lost}
         place = "" if "operation" in lost else str(row["source"] or row["module"])

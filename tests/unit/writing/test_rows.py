@@ -77,9 +77,16 @@ def test_what_launched_a_kernel_is_not_reliable_where_its_trace_failed_the_check
         variant=kernel["variant"], spoils="kernels.category, kernels.operation, steps.other_ms"
     )
 
-    (doubted, *_) = longest_kernels(changed("cpu", "cuda", trace_doubts=doubts))
+    lost = machine.tables.top_kernels.assign(category="", operation="")
+    by_name = lost.assign(category="copy")
+
+    (doubted, *_), (named, *_) = (
+        longest_kernels(changed("cpu", "cuda", trace_doubts=doubts, top_kernels=kernels))
+        for kernels in (lost, by_name)
+    )
 
     assert (doubted["category"], doubted["launched by"]) == ("not reliable", "not reliable")
+    assert (named["category"], named["launched by"]) == ("copy", "not reliable")
     assert "not reliable" not in (kernel["category"], kernel["launched by"])
 
 
