@@ -203,8 +203,8 @@ def _timed_step(row: Row, parts: _Parts, factor: float, scale: float) -> Row:
         part: scale * parts.fixed_ms.get(part, 0.0) + factor * parts.rest_ms.get(part, 0.0)
         for part in (*_FIXED, *_REST)
     }
-    wall_ms = sum(times_ms.values())
     busy_ms, exposed_ms = scale * fixed_ms, times_ms["communication"]
+    wall_ms = busy_ms + factor * sum(parts.rest_ms.values())  # busy throughout: exactly the same
     if not parts.has_waits:
         busy_ms += factor * max(row["device_busy_ms"] - fixed_ms, 0.0)
         exposed_ms = factor * _known(row["exposed_communication_ms"])

@@ -70,8 +70,18 @@ def test_gaps_are_weights_of_the_idle_time() -> None:
 def test_a_device_that_works_longer_than_a_timed_step_works_for_all_of_it() -> None:
     row = rows(timed(profiled(), step_us=29), STEPS)[0]
 
-    assert row["device_idle_share"] == pytest.approx(0)
+    assert row["device_idle_share"] == 0
     assert row["wall_ms"] == row["kernel_ms"] == pytest.approx(0.029)
+
+
+def test_no_rounding_makes_a_busy_device_idle() -> None:
+    tables = profiled()
+    parts = {"kernel_ms": 0.5, "memcpy_ms": 0.45, "memset_ms": 0.66, "device_busy_ms": 1.61}
+    steps = [{**row, **parts, "wall_ms": 1.7} for row in tables[STEPS]]
+
+    found = timed({**tables, STEPS: steps}, step_us=1180)
+
+    assert {row["device_idle_share"] for row in found[STEPS]} == {0}
 
 
 def test_a_timed_step_is_right_where_the_profiled_host_ran_ahead() -> None:
