@@ -167,7 +167,7 @@ TOP_KERNELS: Final = Table(
         *PROFILED,
         whole("rank", "1", "1 for the kernel with the longest total."),
         text("name", "The kernel's name as in the trace."),
-        text("category", "Kind of work; empty where the launch is not reliable."),
+        text("category", "Kind of work, by the name where the launch is not reliable."),
         whole("calls", "1", "How often it ran in the profiled steps."),
         number("total_ms", "ms", "Sum of its run times."),
         number("share", "1", "total_ms over that of all kernels, copies and memsets."),
@@ -469,7 +469,7 @@ def _advised(each: Profiled) -> Iterator[Row]:
 
 
 def top_kernels(each: Gate) -> Iterator[Row]:
-    """What the launching call shows is empty where it is not reliable."""
+    """What the launching call shows is empty where it is not reliable, but for the category."""
     trusted = [column for column in _OF_LAUNCHING_CALLS if each.trusts(KERNELS, column)]
     has_delay = each.trusts(KERNELS, "launch_delay_us")
     rows = each.rows(KERNELS, "name", *_OF_KERNELS)
@@ -480,6 +480,7 @@ def top_kernels(each: Gate) -> Iterator[Row]:
             "name": row["name"],
             **{column: row[column] for column in _OF_KERNELS},
             **{column: row[column] if column in trusted else "" for column in _OF_LAUNCHING_CALLS},
+            "category": _category(row, is_known="category" in trusted),
             "launch_delay_us": row["launch_delay_us"] if has_delay else math.nan,
         }
 
@@ -526,15 +527,18 @@ def _step_categories(each: Profiled) -> Iterator[Row]:
         yield {"category": category, "ms_per_step": time_ms, "share": time_ms / wall_ms}
 
 
+def _category(row: Row, *, is_known: bool) -> str:
+    """That of a kernel, by its name where what launched it is not known."""
+    return row["category"] if is_known else category_by_name(row["name"]) or OTHER
+
+
 def _times_of_kernels(each: Profiled) -> Counter[str]:
     is_known = each.trusts(KERNELS, "category")
     times_ms: Counter[str] = Counter()
     for row in each.rows(KERNELS, "name", "total_ms"):
-        name, category = row["name"], row["category"]
-        if re.search("(?i)nchwToNhwc|nhwcToNchw", name):
+        category = _category(row, is_known=is_known)
+        if re.search("(?i)nchwToNhwc|nhwcToNchw", row["name"]):
             category = LAYOUT_CONVERSION
-        elif not is_known:
-            category = category_by_name(name) or OTHER
         times_ms[category] += row["total_ms"]
     return times_ms
 
