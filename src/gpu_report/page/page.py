@@ -140,6 +140,7 @@ def render_page(
         cards=cards,
         model=Text("model"),
         chain=machine.chains,
+        scaled=cards.scaled(machine.tables),
         limits=cards.limit_cards(machine.tables, machine.chains),
         links=links,
         first=cards.first_steps(machine.tables, machine.chains),

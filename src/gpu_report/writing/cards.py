@@ -23,6 +23,7 @@ from gpu_report.study.options import NO_OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.bundle import (
     Tables,
+    best_of_each,
     eager_and_fastest,
     gain_over,
     greatest_step,
@@ -31,11 +32,18 @@ from gpu_report.tables.bundle import (
     rows_of,
     steps_from_eager,
     summary_in,
+    with_variants,
 )
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, difference_of_means, holm
 from gpu_report.tables.traces import COMMUNICATION, IDLE_TIME
 from gpu_report.traces.advice import ADVICE_OF
-from gpu_report.words import configuration_in_words, in_words, model_cell, title_cell
+from gpu_report.words import (
+    configuration_in_words,
+    execution_in_words,
+    in_words,
+    model_cell,
+    title_cell,
+)
 from gpu_report.writing.table import Text, metric
 
 if TYPE_CHECKING:
@@ -52,6 +60,29 @@ CHAIN: Final = (
     metric("fastest_over_cpu", "fastest over CPU", "ratio"),
     metric("over_fastest_cpu", "over fastest CPU", "ratio"),
     metric("on_all", "on all GPUs", "samples/s"),
+)
+# Of several GPUs, whose step is longer than that of one; rows of the section's table have the times
+# of a step in place of those by which it is longer.
+STEP_PARTS: Final = (
+    metric("own_ms", "computing and copying", "ms"),
+    metric("exchange_ms", "exchange", "ms"),
+    metric("idle_ms", "idle or waiting", "ms"),
+)
+SCALED: Final = (
+    Text("model", width=0.16),
+    Text("code", width=0.14),
+    Text("GPUs", "devices", is_number=True),
+    metric("base_speedup"),
+    metric("weak_efficiency", "efficiency", "share"),
+    metric("longer_ms", "longer step", "ms"),
+    *STEP_PARTS,
+)
+SCALED_NOTES: Final = (
+    "Longer step: by how much it takes longer than on one GPU, in all and by what it consists of. "
+    "Computing and copying: what runs on the GPU; exchange: communication while nothing else runs; "
+    "idle or waiting: for the host or for another GPU.",
+    "Compare the efficiencies of one model: the slower its code, the smaller the part of a step "
+    "that the same exchange takes.",
 )
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
@@ -197,6 +228,51 @@ def chains(tables: Tables) -> list[Row]:
             }
         )
     return rows
+
+
+def scaled(tables: Tables) -> list[Row]:
+    """Rows of SCALED: the weak scaling of each model on several GPUs, of each the fastest that was
+    measured in turn with one process.
+
+    Computing and waits are missing where a step of one process was not profiled, exchange where the
+    shared step was not.
+    """
+    parts = parts_of_steps(tables)
+    trained = {row["variant"]: row for row in rows_of(tables.variants)}
+    shared = [
+        row
+        for row in with_variants(tables.scaling_efficiency, trained)
+        if row["is_weak"]
+        and row["device"] != "cpu"
+        and row["devices"] > 1
+        and row["base_speedup"] > 0
+        and not is_bound(row["options"])
+    ]
+    found: list[Row] = []
+    for row in best_of_each(shared, "throughput_per_s", "workload", "size"):
+        here, alone = parts.get(row["variant"]), parts.get(row["plain_variant"])
+        longer = dict.fromkeys((column.column for column in STEP_PARTS), math.nan)
+        longer_ms = row["step_time_ms"] - row["base_step_time_ms"]
+        if here and alone:
+            longer = {name: here[name] - alone[name] for name in longer}
+            longer_ms = sum(longer.values())
+        elif here:
+            longer["exchange_ms"] = here["exchange_ms"]
+        words = {"model": model_cell(row), "code": execution_in_words(row)}
+        found.append({**row, **words, "longer_ms": longer_ms, **longer})
+    return found
+
+
+def parts_of_steps(tables: Tables) -> dict[str, dict[str, float]]:
+    """The milliseconds of STEP_PARTS in the timed step of each profiled variant."""
+    found = {}
+    by_variant = grouped(rows_of(tables.step_categories), lambda row: row["variant"])
+    for variant, rows in by_variant.items():
+        times_ms = {row["category"]: row["ms_per_step"] for row in rows}
+        exchange_ms, idle_ms = times_ms.pop(COMMUNICATION, 0.0), times_ms.pop(IDLE_TIME, 0.0)
+        own_ms = sum(times_ms.values())
+        found[variant] = {"own_ms": own_ms, "exchange_ms": exchange_ms, "idle_ms": idle_ms}
+    return found
 
 
 def _rates(name: str, row: Row | None) -> dict[str, float]:

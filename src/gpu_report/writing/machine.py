@@ -15,12 +15,11 @@ from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
-from gpu_report.printing.number_format import count, counted, duration, in_minutes, quantity
+from gpu_report.printing.number_format import count, counted, duration, in_minutes
 from gpu_report.records.record import Record, Telemetry
 from gpu_report.study.machine import hardware_words
-from gpu_report.study.options import is_bound
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
-from gpu_report.tables.bundle import Tables, best_of_each, grouped, rows_of, with_variants
+from gpu_report.tables.bundle import Tables, grouped, rows_of
 from gpu_report.tables.claims import (
     EARLY,
     FIRST_PROCESSES,
@@ -31,17 +30,14 @@ from gpu_report.tables.claims import (
 from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
 from gpu_report.tables.sessions import Sessions, number_sessions, spreads_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
-from gpu_report.tables.traces import COMMUNICATION, IDLE_TIME
 from gpu_report.words import (
     date_words,
     described,
-    execution_in_words,
     flags_of,
     listed,
-    model_cell,
     why_no_numbers,
 )
-from gpu_report.writing.cards import LEAST_SHARE, chains, in_one_line
+from gpu_report.writing.cards import chains, in_one_line, scaled
 from gpu_report.writing.layout import Picture, pictures
 from gpu_report.writing.tex import Tex, breakable, escape
 
@@ -83,88 +79,30 @@ def headline(
         ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     )
     gains = "; ".join(in_one_line(row) for row in chained)
-    advice = f" First advice: {' '.join(decided[0]['action'].split())}." if decided else ""
+    advice = f" First advice: {first_advice(decided)}." if decided else ""
     return (
         f"Measured {counted(len(measured), 'configuration')}{where}{when}{without}.",
-        f"{gains or 'Nothing was trained'}.{_over_one_gpu(tables, variants)}",
+        f"{gains or 'Nothing was trained'}.{_over_one_gpu(tables)}",
         f"Findings: {verdicts}.{advice}",
     )
 
 
-def _over_one_gpu(tables: Tables, variants: Sequence[Row]) -> str:
-    """The weak scaling of each model on several GPUs, as a further sentence; empty without any.
+def first_advice(decided: Sequence[Row]) -> str:
+    """The first of the advice, with its gain where one was measured."""
+    first = decided[0]
+    gain = METRICS["speedup"].show(first["gain"], low=first["gain_low"], high=first["gain_high"])
+    return " ".join(first["action"].split()) + f"; gain {gain.plain()}" * gain.is_measured
 
-    Of each model the fastest that was measured in turn with one process, and what its step consists
-    of.
-    """
-    parts = parts_of_steps(tables)
-    known = {row["variant"]: row for row in variants if not is_bound(row["options"])}
-    shared = [
-        row
-        for row in with_variants(tables.scaling_efficiency, known)
-        if row["is_weak"]
-        and row["device"] != "cpu"
-        and row["devices"] > 1
-        and row["base_speedup"] > 0
-    ]
+
+def _over_one_gpu(tables: Tables) -> str:
+    """The weak scaling of each model on several GPUs, as a further sentence; empty without any."""
     fastest = [
-        f"{model_cell(row)} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} "
-        f"GPUs ({METRICS['weak_efficiency'].quantity(row).plain(interval=False)} of "
-        f"{row['devices']}×, {execution_in_words(row)}, "
-        f"{SHOWN['throughput'].quantity(row).plain(interval=False)}"
-        f"{_lost(row, parts.get(row['variant']), parts.get(row['plain_variant']))})"
-        for row in best_of_each(shared, "throughput_per_s", "workload", "size")
+        f"{row['model']} {METRICS['base_speedup'].quantity(row).plain()} on {row['devices']} GPUs "
+        f"({METRICS['weak_efficiency'].quantity(row).plain(interval=False)} of {row['devices']}×, "
+        f"{row['code']}, {SHOWN['throughput'].quantity(row).plain(interval=False)})"
+        for row in scaled(tables)
     ]
     return f" Speedup over one GPU in weak scaling: {'; '.join(fastest)}." if fastest else ""
-
-
-STEP_PARTS: Final = {
-    "own_ms": "computing and copying",
-    "exchange_ms": "exchange",
-    "idle_ms": "idle or waiting",
-}
-"""What the step of a GPU consists of that shares a training: what runs on it; exchange in which
-nothing else runs; and neither, waits for another GPU included.
-"""
-
-
-def parts_of_steps(tables: Tables) -> dict[str, dict[str, float]]:
-    """The milliseconds of STEP_PARTS in the timed step of each profiled variant."""
-    found = {}
-    for variant, rows in grouped(
-        rows_of(tables.step_categories), lambda row: row["variant"]
-    ).items():
-        times_ms = {row["category"]: row["ms_per_step"] for row in rows}
-        exchange_ms, idle_ms = times_ms.pop(COMMUNICATION, 0.0), times_ms.pop(IDLE_TIME, 0.0)
-        own_ms = sum(times_ms.values())
-        found[variant] = dict(zip(STEP_PARTS, (own_ms, exchange_ms, idle_ms), strict=True))
-    return found
-
-
-def _lost(row: Row, parts: Mapping[str, float] | None, alone: Mapping[str, float] | None) -> str:
-    """How much longer the step of a shared training is than that of one process alone, part by
-    part; or where that one was not profiled, what of the step is no computing.
-    """
-    if parts is None:
-        return ""
-    if alone is None:
-        shown, words = parts, f"; of a step of {_milliseconds(sum(parts.values()))}, "
-        named = [name for name in STEP_PARTS if name != "own_ms"]
-    else:
-        shown = {name: parts[name] - alone[name] for name in STEP_PARTS}
-        words = f"; a step takes {_milliseconds(sum(shown.values()))} longer: "
-        named = [*STEP_PARTS]
-    named = sorted(named, key=lambda name: -shown[name])
-    lost = [
-        f"{_milliseconds(shown[name])} {STEP_PARTS[name]}"
-        for name in named
-        if shown[name] >= LEAST_SHARE * sum(parts.values())
-    ]
-    return f"{words}{listed(lost)}" if lost else ""
-
-
-def _milliseconds(time_ms: float) -> str:
-    return quantity(time_ms, unit="ms").plain()
 
 
 _LONGEST_REASON: Final = 300
@@ -417,6 +355,10 @@ class MachineResults:
             has_gpu=self.has_accelerator,
         )
 
+    @property
+    def first_advice(self) -> str:
+        return first_advice(self.decisions)
+
     @cached_property
     def chains(self) -> list[Row]:
         """A row for each of its models: the eager baseline and the fastest, with factors."""
@@ -425,11 +367,6 @@ class MachineResults:
     @cached_property
     def headline(self) -> tuple[str, str, str]:
         return headline(self.tables, self.chains, self.findings, self.decisions)
-
-    @property
-    def over_one_gpu(self) -> str:
-        """What several GPUs gain, as a sentence; empty without any."""
-        return _over_one_gpu(self.tables, self.variants).strip()
 
     @cached_property
     def limits(self) -> Mapping[str, list[str]]:
@@ -492,7 +429,12 @@ class MachineResults:
             if not row["is_baseline"] and row["speedup"] > 0
         ]
         apart = sum("other session" in flags for flags in compared)
-        marked = ", ".join(f"{mark} ({number})" for mark, number in self.flagged.items() if number)
+        # A projected epoch time is no doubt about a throughput.
+        marked = ", ".join(
+            f"{mark} ({number})"
+            for mark, number in self.flagged.items()
+            if number and mark != "projected"
+        )
         return [
             *_versions(self.measured),
             *_processes(self.measured),

@@ -56,7 +56,8 @@ from gpu_report.words import (
     value_words,
     with_configurations,
 )
-from gpu_report.writing.machine import MachineResults, parts_of_steps
+from gpu_report.writing.cards import parts_of_steps
+from gpu_report.writing.machine import MachineResults
 
 if TYPE_CHECKING:
     import pandas as pd

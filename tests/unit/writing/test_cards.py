@@ -15,6 +15,7 @@ from gpu_report.writing.cards import (
     in_one_line,
     is_compiled,
     limit_cards,
+    scaled,
 )
 from tests.factories import with_tables
 from tests.unit.answers.editing import Edit, base, edited, figure
@@ -347,6 +348,32 @@ def test_what_a_shared_step_loses_in_waits_or_exchange_is_named(
     card = card_of(tables, several["variant"], idle=idle, category=category)
 
     assert card["left"] == left
+
+
+def test_a_longer_step_on_several_gpus_is_divided_where_a_step_of_one_was_profiled_too() -> None:
+    tables = base(("cpu", "cuda", "cuda:1"))[0]
+    times_ms = {
+        1: {"convolution": 4.5, "idle": 0.5},
+        2: {"convolution": 5.0, "communication": 1.0, "idle": 2.0},
+    }
+    template = tables.step_categories.iloc[0].to_dict()
+    profiled = pd.DataFrame(
+        {**template, "variant": variant, "category": category, "ms_per_step": time_ms}
+        for variant, devices in tables.variants[["variant", "devices"]].values
+        for category, time_ms in times_ms[devices].items()
+    )
+    shared = {row["variant"] for row in chains(tables) for row in [row["several"]] if row}
+    lost = ("longer_ms", "own_ms", "exchange_ms", "idle_ms")
+
+    whole, half = (
+        scaled(with_tables(tables, step_categories=frame))
+        for frame in (profiled, profiled[profiled["variant"].isin(shared)])
+    )
+
+    assert [[row[name] for name in lost] for row in whole] == [[3.0, 0.5, 1.0, 1.5]] * len(whole)
+    for row in half:
+        assert row["longer_ms"] == row["step_time_ms"] - row["base_step_time_ms"]
+        assert (row["exchange_ms"], math.isnan(row["own_ms"])) == (1.0, True)
 
 
 def test_without_any_trace_there_is_no_card() -> None:
