@@ -75,10 +75,10 @@ TOP_OPERATIONS: Final = Table(
         whole("rank", "1", "1 for the operation with the most time of its own."),
         text("name", "Name of the operation as PyTorch gives it."),
         text("category", "Its category."),
-        whole("calls", "1", "Calls in the profiled steps."),
-        number("total_ms", "ms", "Time in the profiled steps, operations called from it included."),
-        number("self_ms", "ms", "Time in the profiled steps, operations called from it left out."),
-        number("self_share", "1", "self_ms over that of all operations on the device."),
+        number("calls_per_step", "1", "Calls in the profiled steps, over their number."),
+        number("ms_per_step", "ms", "Time of a step, operations called from it included."),
+        number("self_ms_per_step", "ms", "Time of a step, operations called from it left out."),
+        number("self_share", "1", "self_ms_per_step over that of all operations on the device."),
     ),
 )
 
@@ -171,11 +171,17 @@ def top_operations(each: Profiled) -> Iterator[Row]:
 
     On a GPU only the time there counts: time on the host runs beside it and would count twice.
     """
-    columns = ("name", "category", "calls", "total_ms", "self_ms", "self_share")
+    steps = len(each.tables[STEPS])
     rows = each.rows_on_own_device(OPERATIONS)
     rows.sort(key=lambda row: (-row["self_ms"], row["name"]))
     for rank, row in enumerate(rows[:TOP], start=1):
-        yield {"rank": rank, **{name: row[name] for name in columns}}
+        yield {
+            "rank": rank,
+            **{name: row[name] for name in ("name", "category", "self_share")},
+            "calls_per_step": row["calls"] / steps,
+            "ms_per_step": row["total_ms"] / steps,
+            "self_ms_per_step": row["self_ms"] / steps,
+        }
 
 
 def category_shares(each: Profiled) -> Iterator[Row]:

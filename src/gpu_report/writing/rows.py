@@ -613,18 +613,6 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
     ]
 
 
-def longest_operations(steps: Sequence[Row], tables: Tables) -> list[Row]:
-    """The operations of the first shown variants, with their calls and times per step."""
-    return [
-        {
-            **row,
-            "calls": exact(round(row["calls"] / row["steps"], 2)).plain(),
-            **{name: row[name] / row["steps"] for name in ("total_ms", "self_ms")},
-        }
-        for row in longest(steps, tables.top_operations, 5)
-    ]
-
-
 def profiled_heading(row: Row) -> str:
     """The model and the configuration of a profiled step, above what is listed of it."""
     return ", ".join([model_cell(row), f"batch size {batch_size_words(row)}", row["configuration"]])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gpu_report.traces.operations import CATEGORY_TIMES
+from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.phases import PHASES
+from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables
 from tests.tabulated import tabulate_category_speedups, tabulate_profiles
 from tests.trace_frames import make_trace_tables, with_failed_check
@@ -35,6 +36,22 @@ def test_times_on_the_device_that_are_not_reliable_are_left_out_and_no_others(
         shown = set(tabulate_profiles(each, traces)["variant"])
         assert (CUDA not in shown) == (each == table)
         assert UNET_CPU in shown or "on device" not in spoils
+
+
+def test_the_costliest_operations_have_the_calls_and_times_of_a_step() -> None:
+    tables = make_trace_tables(CUDA)
+    (row, *_) = sorted(
+        [row for row in tables[OPERATIONS] if row["device"] != "cpu"],
+        key=lambda row: (-row["self_ms"], row["name"]),
+    )
+    steps = len(tables[STEPS])
+
+    found = tabulate_profiles("top_operations", {CUDA: tables}).iloc[0]
+
+    assert (steps > 1, found["name"], found["self_share"]) == (True, row["name"], row["self_share"])
+    assert found["calls_per_step"] == row["calls"] / steps
+    assert found["ms_per_step"] == row["total_ms"] / steps
+    assert found["self_ms_per_step"] == row["self_ms"] / steps
 
 
 def in_categories(slug: str, device: str, **times_ms: float) -> TraceTables:

@@ -57,19 +57,6 @@ def test_a_failed_check_is_noted_only_where_it_leaves_a_share_out() -> None:
     assert rows.doubts_of({**row, "launch_bound_share": math.nan}) == ["a check failed"]
 
 
-def test_operations_are_per_step() -> None:
-    machine = results_on("cpu", "cuda")
-    steps = [{**row, "steps": 4} for row in rows.profiled_steps(machine)]
-    ((first, *_), (whole, *_)) = (
-        rows.longest_operations(steps, machine.tables),
-        longest(machine, "top_operations"),
-    )
-
-    assert first["calls"] == f"{whole['calls'] / 4:g}"  # a call may be in some of the steps alone
-    assert first["self_ms"] == whole["self_ms"] / 4
-    assert first["self_share"] == whole["self_share"]
-
-
 def test_what_launched_a_kernel_is_not_reliable_where_its_trace_failed_the_check() -> None:
     machine = results_on("cpu", "cuda")
     (kernel, *_) = longest_kernels(machine)
