@@ -149,9 +149,14 @@ def take_own_temporary_folder() -> None:
     shared = Path(tempfile.gettempdir())
     if len(str(shared)) > _LONGEST_SOCKET - _LONGEST_BELOW:
         return
-    with write_errors(shared):
+    try:
         # locked until this process ends
         folder, _ = _locked_folder(shared, prefix=".gpr-", suffix=".tmp")
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {shared}: {error.strerror}; free some space there, or set TMPDIR to "
+            "another folder"
+        ) from error
     # After multiprocessing, whose own folder inside is removed with priority -100.
     Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-200)
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
@@ -207,12 +212,22 @@ def require_space(folder: Path, *, needed_bytes: int = NEEDED_BYTES) -> None:
     Raises:
         FileWriteError: there is not as much, or the folder cannot be written.
     """
-    with (
-        write_errors(folder),
-        unfinished_folder(folder / "space") as unfinished,
-        (unfinished / "reserved").open("wb") as file,
-    ):
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, needed_bytes)
-        elif shutil.disk_usage(folder).free < needed_bytes:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    try:
+        with (
+            unfinished_folder(folder / "space") as unfinished,
+            (unfinished / "reserved").open("wb") as file,
+        ):
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, needed_bytes)
+            elif shutil.disk_usage(folder).free < needed_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        problem = (
+            f"has no room for {needed_bytes >> 20} MiB more"
+            if error.errno in DISK_TROUBLE
+            else "cannot be written"
+        )
+        raise FileWriteError(
+            f"{folder} {problem}: {error.strerror}; free some space or allow writing there, then "
+            "run the same again"
+        ) from error

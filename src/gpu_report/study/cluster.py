@@ -21,7 +21,7 @@ from gpu_report.study.config import read_config
 from gpu_report.study.machine import (
     DESCRIPTIONS,
     Machine,
-    find_machine,
+    describe_here,
     read_description,
     write_description,
 )
@@ -199,7 +199,7 @@ def describe_machine(name: str, *, requests: Mapping[str, Request]) -> Machine:
             f"{name} is a cluster's machine, and this is not in a Slurm job; use --profile "
             "profiles/slurm"
         )
-    machine, request = find_machine(), requests[name]
+    machine, request = describe_here(), requests[name]
     found = len(machine.accelerators)
     if found != request.gpus:
         said = machine.accelerator_reason or ", ".join(each.name for each in machine.accelerators)

@@ -132,7 +132,7 @@ def find_machine(cache: Path = HERE) -> Machine:
     version.
 
     Raises:
-        MachineError: the process that asks PyTorch failed or printed something else.
+        MachineError: the process that asks PyTorch failed.
     """
     device_files = [path for path in _DEVICE_FILES if Path(path).exists()]
     key = {
@@ -148,28 +148,22 @@ def find_machine(cache: Path = HERE) -> Machine:
     known = read_description(cache, key)
     if known is not None:
         return known
-    command = [sys.executable, "-m", "gpu_report.measure.probe"]
-    # In a process of its own: this one stays free of PyTorch.
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    try:
-        found = json.loads(answer.stdout)
-    except ValueError as error:
-        last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise MachineError(
-            f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}"
-        ) from error
-    machine = Machine(
-        cpu_model=cpu_model(),
-        cores=core_count(),
-        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        accelerators=tuple(Accelerator(**values) for values in found["accelerators"]),
-        accelerator_reason=found["reason"],
-    )
+    found = probe_accelerators()
+    machine = _describe(found)
     # An accelerator that has a device file may be unusable only now, for instance while its driver
     # starts.
     if found["accelerators"] or found["built_for"] is None or not device_files:
         write_description(cache, key, machine)
     return machine
+
+
+def describe_here() -> Machine:
+    """This machine, as PyTorch finds it now.
+
+    Raises:
+        MachineError: the process that asks PyTorch failed.
+    """
+    return _describe(probe_accelerators())
 
 
 def require_machine(machine: str) -> None:
@@ -198,6 +192,25 @@ def write_description(file: Path, key: Mapping[str, Any], machine: Machine) -> N
     )
 
 
+def probe_accelerators() -> dict[str, Any]:
+    """What PyTorch finds (`measure.probe.probe`), asked in a process of its own: this one stays
+    free of PyTorch.
+
+    Raises:
+        MachineError: the process failed or printed something else.
+    """
+    command = [sys.executable, "-m", "gpu_report.measure.probe"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        found: dict[str, Any] = json.loads(answer.stdout)
+    except ValueError as error:
+        last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise MachineError(
+            f"asking PyTorch for devices failed: {last}; try: {' '.join(command)}"
+        ) from error
+    return found
+
+
 def boot() -> str:
     """The number of when this machine was booted; empty where the system has none."""
     file = Path("/proc/sys/kernel/random/boot_id")
@@ -212,6 +225,16 @@ def package_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _describe(found: Mapping[str, Any]) -> Machine:
+    return Machine(
+        cpu_model=cpu_model(),
+        cores=core_count(),
+        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        accelerators=tuple(Accelerator(**values) for values in found["accelerators"]),
+        accelerator_reason=found["reason"],
+    )
 
 
 def read_description(file: Path, key: Mapping[str, Any]) -> Machine | None:

@@ -11,8 +11,9 @@ import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from pkgutil import resolve_name
+from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib import import_module
+from operator import attrgetter
 from typing import Any, Final
 
 import torch
@@ -119,17 +120,26 @@ def named_function(name: str) -> Callable[..., Any]:
     Raises:
         ProfileError: the module cannot be imported, or has no such function.
     """
+    module_name, _, function_name = name.partition(":")
+    function = None
     try:
-        function = resolve_name(name)
+        module = import_module(module_name)
     except (Exception, SystemExit) as error:
+        todo = "repair it"
+        if isinstance(error, ModuleNotFoundError):
+            is_itself = error.name and (module_name + ".").startswith(error.name + ".")
+            todo = "run this in its folder" if is_itself else f"install {error.name} here"
+        if isinstance(error, SystemExit):
+            todo = 'put what it runs under `if __name__ == "__main__":`'
         raise ProfileError(
-            f"{name}: importing it raised {in_one_line(error)}; expected module:function, for "
-            "instance train:build_model, of this folder or installed, in a module that runs "
-            'nothing beside what is under `if __name__ == "__main__":`'
+            f"{name}: importing {module_name!r} raised {in_one_line(error)}; {todo}"
         ) from error
+    with suppress(AttributeError):
+        function = attrgetter(function_name)(module) if function_name else None
     if not callable(function):
         raise ProfileError(
-            f"{name}: it is no function; expected module:function, for instance train:build_model"
+            f"{name}: there is no such function; expected module:function, for instance "
+            "train:build_model"
         )
     return function  # type: ignore[no-any-return]
 

@@ -137,7 +137,7 @@ def test_what_a_job_found_is_known_until_another_machine_is_asked_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(JOB, "1")
-    monkeypatch.setattr(cluster, "find_machine", lambda: machine_with(0))
+    monkeypatch.setattr(cluster, "describe_here", lambda: machine_with(0))
 
     assert known_machine("node", CPU) is None
     found = describe_machine("node", requests={"node": CPU})
@@ -154,7 +154,7 @@ def test_a_job_with_other_gpus_than_it_asked_for_finds_no_machine(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(JOB, "1")
-    monkeypatch.setattr(cluster, "find_machine", lambda: machine_with(present))
+    monkeypatch.setattr(cluster, "describe_here", lambda: machine_with(present))
     request = Request(cpus=8, memory_gib=16, minutes=30, gpus=asked)
 
     with pytest.raises(MachineError, match=f"node: gpus is {asked} .* {present} "):
