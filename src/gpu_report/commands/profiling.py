@@ -15,7 +15,7 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.study.catalogue import ALIASES, BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.single import BuiltInOptions
 
-_ARGUMENT: Final = re.compile(r"(?<![\w.(])(\w+)(?:=(?=[\s,;]|$)|(?=(?:, \w+)*: ))")
+_ARGUMENT: Final = re.compile(r"(?<![\w.(:])(\w+)(?:=(?=[\s,;]|$)|(?=(?:, \w+)*: ))")
 """`loss=`, or `loss` before a colon, be it in a list."""
 
 

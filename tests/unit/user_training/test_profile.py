@@ -419,6 +419,10 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
     [
         (f"{COMMAND} --loss my_training:lost", "my_training:lost: there is no such function"),
         ("missing:model --batch my_training:make_batch", "run this in its folder"),
+        (
+            "missing:model --batch my_training:make_batch",
+            "missing:model: importing 'missing' raised",
+        ),
         ("broken:build_model --batch broken:build_model", "it raised LookupError: no weights"),
         ("worse:a --batch worse:b", "importing 'worse' raised ZeroDivisionError"),
         ("ending:a --batch ending:b", "importing 'ending' raised SystemExit: 0"),
