@@ -76,7 +76,8 @@ def guard(arguments: Namespace) -> int:
         sides: list[Version] = []
         for name in _NAMES:
             reference = getattr(arguments, name) or WORKTREE
-            folder, words = stack.enter_context(checked_out(reference))
+            written = [file for file in (arguments.json, arguments.markdown) if file is not None]
+            folder, words = stack.enter_context(checked_out(reference, written=written))
             python = shutil.which(getattr(arguments, f"{name}_python") or "") or sys.executable
             words += f", {python}" * (python != sys.executable)
             absolute = str(Path(python).absolute())

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,11 +112,12 @@ def commit_of(reference: str) -> str:
 
 
 @contextmanager
-def checked_out(reference: str) -> Iterator[tuple[Path, str]]:
+def checked_out(reference: str, *, written: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
     """This folder as it is in that version of its repository, and the version in words.
 
     Args:
         reference: What git knows as a commit, or `worktree`.
+        written: Files that guard itself writes, which are no change of this folder.
 
     Raises:
         ConfigError: git has no repository for this folder, or no such version, or the version lacks
@@ -124,7 +125,7 @@ def checked_out(reference: str) -> Iterator[tuple[Path, str]]:
     """
     here = Path.cwd()
     if reference == WORKTREE:
-        yield here, _worktree_in_words(here)
+        yield here, _worktree_in_words(here, written)
         return
     commit = commit_of(reference)
     top = Path(
@@ -215,9 +216,16 @@ def content_of_worktree() -> dict[str, str]:
     }
 
 
-def _worktree_in_words(here: Path) -> str:
+def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
     try:
-        changed = _git("status", "--porcelain", problem="").splitlines()
+        top = Path(_git("rev-parse", "--show-toplevel", problem="")).resolve()
+        inside = [
+            path.resolve().relative_to(top)
+            for path in written
+            if path.resolve().is_relative_to(top)
+        ]
+        left_out = [f":(top,exclude,literal){path.as_posix()}" for path in inside]
+        changed = _git("status", "--porcelain", "--", ":/", *left_out, problem="").splitlines()
         commit = _git("rev-parse", "--short", "HEAD", problem="")
     except ConfigError:
         return f"the folder {here}"

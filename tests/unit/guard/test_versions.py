@@ -93,8 +93,11 @@ def test_the_worktree_is_used_as_it_is_and_says_what_is_not_committed(repository
         assert folder == repository
     (repository / "model.py").write_text("STEP = 3\n")
     (repository / "new.py").write_text("")
+    comment = repository / "written/guard.md"
+    comment.parent.mkdir()
+    comment.write_text("")
 
-    with checked_out(WORKTREE) as (folder, words):
+    with checked_out(WORKTREE, written=[comment]) as (folder, words):
         assert (folder / "model.py").read_text() == "STEP = 3\n"
 
     assert "2" in words.partition("uncommitted")[0].split()
