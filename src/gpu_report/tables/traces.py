@@ -58,7 +58,8 @@ STEP_SHARES: Final = Table(
         "that waited least; the rest of the timed step, waits for other ranks included, is divided "
         "as the rest of the profiled one. Where kernels and copies took longer than a timed step, "
         "the shares are of their time. The shares from kernel_share "
-        "to other_share sum to 1; of the GPU's parts the CPU has 0."
+        "to other_share sum to 1; of the GPU's parts the CPU has 0. Waits for other ranks are in "
+        "communication_share and in device_idle_share."
     ),
     columns=(
         *PROFILED,
