@@ -182,11 +182,15 @@ def _paced_by_host(scope: Scope, row: Row) -> str:
     """The part of a configuration's idle time in gaps that ended with a late launch or a late
     start, as the end of a sentence about it.
     """
-    gaps = [each for each in rows_of(scope.tables.idle_causes) if each["variant"] == row["variant"]]
-    late_ms = sum(gap["total_ms"] for gap in gaps if gap["cause"] in ("host", "launch"))
-    if not late_ms:
+    late = sum(
+        gap["share"]
+        for gap in rows_of(scope.tables.idle_causes)
+        if gap["variant"] == row["variant"] and gap["cause"] in ("host", "launch")
+    )
+    if not late:
         return ""
-    part = share(late_ms / sum(gap["total_ms"] for gap in gaps)).plain()
+    # Waits for other ranks are idle time too, and in no gap.
+    part = share(late / row["device_idle_share"]).plain()
     return f", {part} of it in gaps of the causes host and launch"
 
 
