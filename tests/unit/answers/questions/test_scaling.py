@@ -147,6 +147,31 @@ def test_the_fastest_configuration_alone_says_how_much_faster_several_gpus_are()
     assert "fp32" not in found.statement
 
 
+@pytest.mark.parametrize(("throughput", "devices"), [(900.0, 2), (1000.0, 2), (1100.0, 4)])
+def test_the_fastest_number_of_gpus_is_advised_and_of_two_alike_the_smaller_one(
+    throughput: float, devices: int
+) -> None:
+    on_two = "unet-64px-cuda-b16-w0-bf16-e3-ddp2-resident+graphs"
+    on_four = "unet-64px-cuda-b16-w0-fp32-e3-ddp2"
+    edits = [
+        Edit(table=FIGURES, where={"variant": on_four}, cells={"devices": 4}),
+        Edit(table="scaling", where={"variant": on_four}, cells={"parallelism": "ddp4"}),
+        *(
+            shared(column, value, variant=name)
+            for name, figures in (
+                (on_two, {"throughput_per_s": 1000.0, "base_speedup": 1.8}),
+                (on_four, {"throughput_per_s": throughput, "base_speedup": 1.2}),
+            )
+            for column, value in figures.items()
+        ),
+    ]
+
+    found = Case(finding=f"scaling_pays/{MODEL}", verdict="yes", edits=edits).derive()
+
+    assert f"on {devices} devices" in found.recommendation
+    assert [each.label for each in found.evidence] == ["speedup over one GPU", "weak efficiency"]
+
+
 def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_they_keep() -> None:
     (case,) = cases(f"scaling_pays/{MODEL}", yes=[gained(1.2, 0.1), of_two(0.6, 0.05)])
 
