@@ -182,20 +182,29 @@ def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_the
     assert "60.0 % (55.0 to 65.0) of the throughput of 2 independent" in found.statement
 
 
-@pytest.mark.parametrize(("share", "words"), [(0.9, "90.00 %"), (1.01, "101.0 %")])
-def test_what_devices_reach_of_ddp_on_one_is_that_of_pairs_and_explained_from_100_percent(
-    share: float, words: str
+@pytest.mark.parametrize(
+    ("share", "spread", "words", "is_free"),
+    [
+        (0.9, 0.005, "90.00 %", False),
+        (0.995, 0.002, "99.50 %", False),
+        (0.999, 0.001, "99.9 %", True),
+        (1.001, 0.05, "100.1 %", False),
+        (1.01, 0.005, "101.0 %", True),
+    ],
+)
+def test_what_devices_reach_of_ddp_on_one_is_that_of_pairs_and_explained_where_sure(
+    share: float, spread: float, words: str, *, is_free: bool
 ) -> None:
     edits = [
         shared("weak_efficiency", 0.9, 0.01, devices=1),
         shared("weak_efficiency", 0.8, 0.01, devices=2),
-        shared("weak_efficiency_ddp1", share, 0.005, strategy="ddp", devices=2),
+        shared("weak_efficiency_ddp1", share, spread, strategy="ddp", devices=2),
     ]
 
     found = Case(finding="scaling_ddp_cost", verdict="yes", edits=edits).derive()
 
-    assert f"on 2 devices each {words}" in found.statement
-    assert ("the exchange costs nothing" in found.statement) == (share > 1)
+    assert f"each of 2 devices reached {words}" in found.statement
+    assert ("the exchange costs nothing" in found.statement) == is_free
 
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
