@@ -29,7 +29,7 @@ from gpu_report.tables.operations import (
 )
 from gpu_report.tables.statistics import PROFILED
 from gpu_report.traces import ranks
-from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, UNANSWERED
+from gpu_report.traces.advice import ABOUT_IDLE_TIME, ADVICE, ADVICE_OF, UNANSWERED
 from gpu_report.traces.categories import OTHER, category_by_name
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
@@ -464,8 +464,16 @@ def _idle_causes(each: Profiled) -> Iterator[Row]:
 
 
 def _advised(each: Profiled) -> Iterator[Row]:
-    """What is about idle time comes first: as long as a device waits, nothing else helps."""
-    found = sorted(each.tables[ADVICE], key=lambda row: row["rule"] not in ABOUT_IDLE_TIME)
+    """What is about idle time comes first: as long as a device waits, nothing else helps.
+
+    Stored advice whose rule or threshold is another today does not count.
+    """
+    found = [
+        row
+        for row in each.tables[ADVICE]
+        if row["rule"] in ADVICE_OF and ADVICE_OF[row["rule"]].is_beyond(row["value"])
+    ]
+    found.sort(key=lambda row: row["rule"] not in ABOUT_IDLE_TIME)
     return ({"rank": rank, **row} for rank, row in enumerate(found, start=1))
 
 

@@ -113,12 +113,13 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     done_by: Sequence[str] = ()
     helpful: Sequence[str] = ()
 
+    def is_beyond(self, value: float) -> bool:
+        """Whether a value is beyond the threshold."""
+        return value < self.threshold if self.is_floor else value >= self.threshold
+
     def applies(self, found: Found) -> bool:
         """Whether what was found is beyond the threshold, with enough at stake."""
-        value, limit = found.value, self.threshold
-        return (value < limit if self.is_floor else value >= limit) and (
-            found.at_stake >= self.least_at_stake
-        )
+        return self.is_beyond(found.value) and found.at_stake >= self.least_at_stake
 
 
 def weigh(

@@ -11,6 +11,7 @@ import pytest
 
 from gpu_report.storage.columns import Table
 from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.traces.advice import ADVICE, ADVICE_OF
 from gpu_report.traces.idle import IDLE, LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES
@@ -220,6 +221,22 @@ def test_a_timeline_leaves_out_what_is_not_reliable_of_its_step(
     table = table_of("timelines", {CUDA: with_failed_check(BOTH_SIDES, spoils, step=step)})
 
     assert list(zip(table["lane"], table["category"], strict=True)) == shown
+
+
+def test_advice_of_a_stored_trace_that_today_s_rules_would_not_give_does_not_count() -> None:
+    values = {
+        "data loader": ADVICE_OF["data loader"].threshold,
+        "pageable copies": ADVICE_OF["pageable copies"].threshold / 2,
+        "accelerator busy": ADVICE_OF["accelerator busy"].threshold,
+        "given up": 1.0,
+    }
+    stored = [
+        {"rule": rule, "value": value, "threshold": value / 2} for rule, value in values.items()
+    ]
+
+    row = the_row(table_of("trace_advice", {CUDA: with_rows(EMPTY, ADVICE, stored)}))
+
+    assert (row["rank"], row["rule"]) == (1, "data loader")
 
 
 def test_gaps_of_a_cause_beyond_the_third_operation_are_one_row() -> None:

@@ -305,9 +305,7 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
     rows = [
         row
         for row in rows_of(scope.tables.trace_advice)
-        if row["rule"] == advice.name
-        and row["variant"] in answered
-        and row["value"] >= advice.threshold  # which may be another than when it was measured
+        if row["rule"] == advice.name and row["variant"] in answered
     ]
     rows.sort(key=lambda row: (-float(row["value"]), int(row["rank"])))
     given = [alike[0] for alike in grouped(rows, lambda row: row["variant"]).values()]

@@ -80,15 +80,6 @@ def test_a_trace_that_cannot_show_it_does_not_keep_the_others_from_saying_no() -
         assert re.search(r"in none of \d+ .*; 1 trace lacks this\.$", found.statement)
 
 
-def test_advice_of_a_trace_below_today_s_threshold_does_not_count() -> None:
-    advice = BY_NAME["pageable copies"]
-    below = given(advice, value=advice.threshold / 2, threshold=advice.threshold / 4)
-
-    found = Case(finding=finding_of(advice), verdict="no", edits=[below]).derive()
-
-    assert not found.recommendation
-
-
 def test_the_gpu_s_idle_time_and_its_short_kernels_are_not_asked_about_again() -> None:
     names = {question.name for question in QUESTIONS if TRACE in question.about}
 
