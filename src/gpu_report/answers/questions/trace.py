@@ -18,6 +18,7 @@ from gpu_report.answers.phrases import (
     evidence_of_columns,
     how_many,
     shown,
+    times,
 )
 from gpu_report.answers.question import (
     HALF,
@@ -32,6 +33,7 @@ from gpu_report.answers.question import (
 from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, differences, key_of
 from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
+from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
 from gpu_report.tables.marks import FLAGS_OF_SPEED, marks_in
 from gpu_report.tables.statistics import holm
@@ -350,15 +352,20 @@ def _followed(
     scope: Scope, rows: Sequence[Row], helpful: Sequence[str]
 ) -> tuple[Estimate | None, str, list[Evidence]]:
     """The greatest gain of one of these options or precisions, by itself, in one of these
-    trainings, with a clause and its evidence; None without any. Where none was added by itself, it
-    is the gain of what was added with it, all of which the clause names.
+    trainings, with a clause and its evidence; None without any. Where none was added by itself, the
+    clause has the gain of all that was added together, which is not that of following one piece of
+    advice.
 
     The soundest comes first, inside one session and without quality flags of the speed with the
     option (that without it may vary for what the option cures); of these the one nearest to eager
     fp32, because it is nearest to the reader's. The gain is significant among all such comparisons
     (Holm). Precisions are compared with fp32, and custom training loops with nothing.
     """
-    measured = [row for row in rows_of(scope.tables.variants) if row["status"] == "ok"]
+    measured = [
+        row
+        for row in rows_of(scope.tables.variants)
+        if row["status"] == "ok" and not is_bound(row["options"])
+    ]
     own_loops = set(scope.tables.own_loops["variant"])
     together = [
         (before, after, added)
@@ -392,7 +399,10 @@ def _followed(
         evidence(label, shown(row, "throughput_per_s"), "variants", row)
         for label, row in (("throughput before", before), (f"throughput with {followed}", after))
     ]
-    return gain, f" (measured: {followed} added to {described(before)})", throughputs
+    clause = f"{followed} added to {described(before)}"
+    if len(added) == 1:
+        return gain, f" (measured: {clause})", throughputs
+    return None, f" (measured: {clause}, together {times(gain, short=True)} as fast)", throughputs
 
 
 for _advice in ALL_ADVICE:

@@ -111,7 +111,7 @@ def test_the_gain_of_an_option_is_that_over_the_training_with_the_fewest_others(
     assert "torch.compile added to U-Net 64px on the GPU (batch size 8)" in found.recommendation
 
 
-def test_without_an_option_by_itself_the_gain_is_that_of_what_was_added_with_it() -> None:
+def test_without_an_option_by_itself_the_gain_is_said_of_all_together_and_ranks_nothing() -> None:
     edits = [
         given(BY_NAME["launch-bound"], variant="unet-64px-cuda-b8-w0-fp32-e3"),
         *(
@@ -127,11 +127,36 @@ def test_without_an_option_by_itself_the_gain_is_that_of_what_was_added_with_it(
 
     found = Case(finding="trace_launch_bound", verdict="yes", edits=edits).derive()
 
-    assert found.gain == 9.0
+    assert found.gain is None
     assert (
         "measured: fused optimizer, data in GPU memory and torch.compile added to U-Net 64px"
         in (found.recommendation)
     )
+    assert found.recommendation.endswith(", together 9.00 times as fast).")
+
+
+def test_what_a_bound_gains_is_no_gain_of_the_option_beside_it() -> None:
+    bound, *others = (
+        "fused+resident+compile",
+        *("fused", "compile", "fused+compile", "fused+resident", "resident+compile"),
+        "resident+graphs",
+    )
+    edits = [
+        given(BY_NAME["launch-bound"], variant="unet-64px-cuda-b8-w0-fp32-e3"),
+        *(
+            Edit(table="variants", where={"optimization": name}, cells={"status": "failed"})
+            for name in others
+        ),
+        Edit(
+            table="variants",
+            where={"optimization": bound},
+            cells={"options": "nocomm+compile", **figure("throughput_per_s", 1e6)},
+        ),
+    ]
+
+    found = Case(finding="trace_launch_bound", verdict="yes", edits=edits).derive()
+
+    assert found.recommendation == BY_NAME["launch-bound"].remedy
 
 
 def test_the_gain_shown_is_without_quality_flags_where_there_is_one() -> None:
