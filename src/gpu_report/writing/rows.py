@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.answers.estimate import Estimate, estimate, ratio_of
@@ -373,7 +374,8 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     on_several = [
         row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])
     ]
-    weak = grouped([row for row in on_several if not row["is_divided"]], model_cell).values()
+    in_weak = [row for row in on_several if not row["is_divided"]]
+    weak, by_batch = (grouped(in_weak, key).values() for key in (model_cell, itemgetter("heading")))
     strong = best_of_each(
         [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
     )
@@ -382,7 +384,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
         *(("strong: most samples/s", row, estimate(row, "base_speedup")) for row in strong),
     ]
     advice = [(situation, *_decided(row, figure)) for situation, row, figure in compared]
-    advice += [found for own in weak for found in _by_memory(own)]
+    advice += [found for own in by_batch for found in _by_memory(own)]
     return [
         {"situation": situation, "use": use, "measured": "; ".join(words for *_, words in alike)}
         for (situation, use), alike in grouped(advice, lambda each: each[:2]).items()
@@ -401,19 +403,22 @@ def _fastest(rows: Sequence[Row]) -> tuple[Row, Estimate]:
 
 
 def _by_memory(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
-    """What takes the least memory of each device, the fastest unless another takes less for sure;
-    and what FSDP2 saves and loses where DistributedDataParallel of the same code takes more.
+    """Of rows with as many samples per device, what takes the least memory of each device, the
+    fastest unless another takes less for sure; and what FSDP2 saves and loses where
+    DistributedDataParallel of the same code takes more. Of peaks only those that are known.
     """
     memory, rate = (ratio_of(each) for each in ("memory_allocated_most_mib", "throughput_per_s"))
     fastest, _ = _fastest(rows)
-    smallest = min(rows, key=lambda row: float(row["memory_allocated_most_mib"]))
+    known = [row for row in rows if math.isfinite(row["memory_allocated_most_mib"])]
+    smallest = min(known, key=itemgetter("memory_allocated_most_mib"), default=fastest)
     if memory(smallest, fastest).against(1.0) != "below":
         smallest = fastest
     peak = METRICS["memory_allocated_most_mib"].quantity(smallest).plain(interval=False)
     kept = f"{_times(rate(smallest, fastest))} the samples/s of"
     beside = "also" if smallest is fastest else kept
     words = f"{smallest['heading']} {peak}, {beside} the fastest ({smallest['configuration']})"
-    yield "weak: least memory", _on_devices(smallest), words
+    if smallest in known:
+        yield "weak: least memory on several GPUs", _on_devices(smallest), words
     for row in [row for row in rows if row["strategy"] == "fsdp"]:
         for ddp in alike(rows, row, "heading", "configuration", "devices"):
             saved, kept = memory(row, ddp), _times(rate(row, ddp))

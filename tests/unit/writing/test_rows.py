@@ -175,7 +175,7 @@ def test_fsdp_is_for_what_does_not_fit_with_ddp_and_the_least_memory_is_in_mib(
 
     found = used(*with_scaling(machine, frame.assign(**peaks)), shown)
 
-    least = found["weak: least memory"]
+    least = found["weak: least memory on several GPUs"]
     assert least["use"] == "DDP on 2"
     assert "50.00 MiB" in least["measured"]
     assert ("weak: too large for DDP" in found) == saves
@@ -183,6 +183,28 @@ def test_fsdp_is_for_what_does_not_fit_with_ddp_and_the_least_memory_is_in_mib(
         too_large = found["weak: too large for DDP"]
         assert too_large["use"] == "FSDP2 on 2"
         assert "0.90× the memory and" in too_large["measured"]
+
+
+def test_the_least_memory_is_named_for_each_batch_unless_that_of_the_fastest_is_missing() -> None:
+    large = {**SCALING["grid"][0], "batch_per_process": 32, "parallelism": ["single", "ddp2"]}
+    study = study_of(scaling={**SCALING, "grid": [SCALING["grid"][0], large]})
+    machine = results_of(study, records=make_records(study))
+    shown, frame = machine.rows_of("scaling"), machine.tables.scaling_efficiency
+
+    def least(without: str) -> dict[str, str]:
+        known = frame["memory_allocated_most_mib"].where(frame["strategy"] != without)
+        changed = frame.assign(memory_allocated_most_mib=known)
+        return {
+            row["use"]: row["measured"]
+            for row in rows.what_to_use(*with_scaling(machine, changed), shown)
+            if row["situation"] == "weak: least memory on several GPUs"
+        }
+
+    found = least("")
+    assert found["FSDP2 on 2"].startswith("U-Net 64px, 8 per GPU 398.1 MiB, 0.83×")
+    assert found["DDP on 2"].startswith("U-Net 64px, 32 per GPU 519.8 MiB, also the fastest")
+    assert "8 per GPU 507.6 MiB, also the fastest" in least("fsdp")["DDP on 2"]
+    assert least("ddp") == {}
 
 
 def test_a_network_has_all_its_sizes_and_its_data_in_the_spelling_of_the_report() -> None:
