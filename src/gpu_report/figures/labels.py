@@ -323,17 +323,13 @@ def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequenc
             *(each for each in named if each not in of_optimization and row[each] not in said),
             "short_optimization",
         ]
+    words = {}
+    if "parallelism" in named and row["parallelism"] != SINGLE:
+        words["batch_size"] = f"batch {batch_size_words(row)}"
     if {*LENGTH_FIELDS} <= set(named):
         named.remove("steps_per_epoch")  # they are part of the length
-        return joined(
-            *(
-                length_label(row) if field == "epochs" else field_label(field, row[field])
-                for field in named
-            )
-        )
-    is_shared = "parallelism" in named and row["parallelism"] != SINGLE
-    whole = {"batch_size": f"batch {batch_size_words(row)}"} if is_shared else {}
-    return joined(*(whole.get(field) or field_label(field, row[field]) for field in named))
+        words["epochs"] = length_label(row)
+    return joined(*(words.get(field) or field_label(field, row[field]) for field in named))
 
 
 def length_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:

@@ -88,6 +88,17 @@ def test_a_training_that_devices_share_is_labelled_so_beside_no_other() -> None:
     ]
 
 
+def test_the_batch_of_each_gpu_is_named_beside_the_length_of_a_shared_training() -> None:
+    shared = variants({"device": "cuda", "parallelism": "ddp2"})
+    alone = variants({"device": "cuda", "batch_size": 16}).assign(epochs=5, steps_per_epoch=4.0)
+
+    found = labels.with_labels(pd.concat([shared, alone], ignore_index=True))["label"]
+
+    assert "batch 32 per GPU" in found[0]
+    assert "whole epochs" in found[0]
+    assert "epochs of 4" in found[1].replace("\N{NO-BREAK SPACE}", " ")
+
+
 def test_configurations_that_each_add_a_step_make_a_ladder() -> None:
     path = ["none", "tf32", "bf16", "bf16+flash", "bf16+flash+fused", "bf16+flash+fused+compile"]
 
