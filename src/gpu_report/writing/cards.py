@@ -170,6 +170,7 @@ def chains(tables: Tables) -> list[Row]:
         eager, fastest = variants[names[0]], variants[names[-1]]
         if eager["begins_anew"]:
             continue
+        first, best = (_alone(tables, row) for row in (eager, fastest))
         on_cpu = [
             row
             for row in variants.values()
@@ -184,7 +185,8 @@ def chains(tables: Tables) -> list[Row]:
                 row
                 for row in on_cpu
                 if row["optimization"] == NO_OPTIONS
-                and all(row[field] == eager[field] for field in ("precision", "batch_size"))
+                and first
+                and all(row[field] == first[field] for field in ("precision", "batch_size"))
             ),
             None,
         )
@@ -200,7 +202,6 @@ def chains(tables: Tables) -> list[Row]:
         on_all = max(
             shared, key=lambda row: (row["devices"], float(row["throughput_per_s"])), default=None
         )
-        first, best = (_alone(tables, row) for row in (eager, fastest))
         plain = first if eager["optimization"] == NO_OPTIONS else None
         if plain and fastest is eager:
             best = None
@@ -214,13 +215,16 @@ def chains(tables: Tables) -> list[Row]:
                 "several": on_all,
                 "on_cpu": (cpu, fastest_cpu),
                 **_rates("cpu", cpu),
-                **_factor("gpu_over_cpu", tables, eager, cpu),
+                **_factor("gpu_over_cpu", tables, first, cpu),
                 **_rates("eager", plain),
-                **_factor("fastest_over_eager", tables, fastest, eager),
+                **_factor("fastest_over_eager", tables, best, plain),
                 **_rates("fastest", best),
-                **_factor("fastest_over_cpu", tables, fastest, None if fastest is eager else cpu),
+                **_factor("fastest_over_cpu", tables, best, None if fastest is eager else cpu),
                 **_factor(
-                    "over_fastest_cpu", tables, fastest, None if fastest_cpu is cpu else fastest_cpu
+                    "over_fastest_cpu",
+                    tables,
+                    best or first,
+                    None if fastest_cpu is cpu else fastest_cpu,
                 ),
                 "cpu_settings": _settings(fastest_cpu, cpu) if fastest_cpu else "",
                 **_rates("on_all", on_all),
@@ -285,7 +289,7 @@ _ENDS: Final = ("", "_low", "_high", "_count")
 
 def _alone(tables: Tables, row: Row) -> Row | None:
     """The configuration on one device: itself, or the process that was measured in turn with it, of
-    which only the throughput is known.
+    which only the throughput is known. That one has no name: no experiment compares it.
     """
     if row["devices"] == 1:
         return row
@@ -293,6 +297,7 @@ def _alone(tables: Tables, row: Row) -> Row | None:
         (
             {
                 **row,
+                "variant": "",
                 **{f"throughput_per_s{end}": base[f"base_throughput_per_s{end}"] for end in _ENDS},
                 TOKENS.column: math.nan,
                 "batch_size": base["batch_per_device"],
@@ -306,9 +311,9 @@ def _alone(tables: Tables, row: Row) -> Row | None:
     )
 
 
-def _factor(name: str, tables: Tables, row: Row, over: Row | None) -> dict[str, float]:
-    """The factor between two throughputs with its interval, missing without another row."""
-    found = NOT_MEASURED if over is None or over is row else gain_over(tables, row, over)
+def _factor(name: str, tables: Tables, row: Row | None, over: Row | None) -> dict[str, float]:
+    """The factor between two throughputs with its interval, missing without one of them."""
+    found = gain_over(tables, row, over) if row and over else NOT_MEASURED
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 

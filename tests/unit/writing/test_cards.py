@@ -156,13 +156,15 @@ def test_a_chain_goes_on_to_all_gpus_with_what_they_train_fastest() -> None:
         assert "DistributedDataParallel on 2 devices" in row["all_settings"]
 
 
-def test_a_model_on_several_gpus_alone_has_the_rate_of_the_process_measured_in_turn() -> None:
+def on_several_gpus(*, without_cpu: bool) -> Tables:
+    """Tables in which no training of the U-Net on one GPU succeeded, `without_cpu` none on it."""
     tables = base(("cpu", "cuda", "cuda:1"))[0]
+    fields = ["variant", "workload", "device", "devices"]
     on_one = {
         variant
         for frame in tables.experiments.values()
-        for variant, workload, devices in frame[["variant", "workload", "devices"]].values
-        if workload == "unet" and devices == 1
+        for variant, workload, device, devices in frame[fields].values
+        if workload == "unet" and devices == 1 and (without_cpu or device != "cpu")
     }
     frames = {"variants": tables.variants, **tables.experiments}
     for variant in on_one:
@@ -170,7 +172,11 @@ def test_a_model_on_several_gpus_alone_has_the_rate_of_the_process_measured_in_t
             if variant in [*frame["variant"]]:
                 edit = Edit(table=name, where={"variant": variant}, cells={"status": "failed"})
                 tables = edited(tables, edit)
+    return tables
 
+
+def test_a_model_on_several_gpus_alone_has_the_rate_of_the_process_measured_in_turn() -> None:
+    tables = on_several_gpus(without_cpu=True)
     (row,) = [row for row in chains(tables) if row["model"] == "U-Net 64px"]
 
     several = row["several"]["variant"]
@@ -188,6 +194,20 @@ def test_a_model_on_several_gpus_alone_has_the_rate_of_the_process_measured_in_t
     (card,) = limit_cards(with_tables(tables, step_categories=profiled), [row])
     assert card["is"].startswith("batch size")
     assert card["is"].endswith("on 2 devices")
+
+
+def test_the_factors_of_a_model_on_several_gpus_alone_are_of_the_rates_beside_them() -> None:
+    on_cpu = {"variant": "unet-64px-cpu-b8-w0-bf16-e3x6-channelslast"}
+    faster = Edit(table="variants", where=on_cpu, cells=figure("throughput_per_s", 3.0, 0.01))
+    tables = edited(on_several_gpus(without_cpu=False), faster)
+
+    (row,) = [row for row in chains(tables) if row["model"] == "U-Net 64px"]
+
+    assert [row["devices"] for row in row["pair"]] == [2, 2]
+    assert row["gpu_over_cpu"] == pytest.approx(row["eager"] / row["cpu"])
+    assert row["fastest_over_eager"] == pytest.approx(row["fastest"] / row["eager"])
+    assert row["fastest_over_cpu"] == pytest.approx(row["fastest"] / row["cpu"])
+    assert row["over_fastest_cpu"] == pytest.approx(row["fastest"] / 3.0)
 
 
 def test_a_machine_without_a_gpu_has_the_throughput_of_each_model() -> None:
