@@ -3,11 +3,12 @@
 data_sheets.yaml -> one DataSheet per name
 """
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from gpu_report.storage.json_files import Part, Positive
+from gpu_report.storage.json_files import Part, Positive, PositiveCount
 
 
 class DataSheet(Part):
@@ -18,6 +19,7 @@ class DataSheet(Part):
     tflops: dict[str, Positive]
     memory_gb_per_s: Positive
     nvlink_gb_per_s: Positive | None = None
+    nvlinks: PositiveCount | None = None
 
     def rate(self, ceiling: str, precision: str) -> float | None:
         """FLOP/s of a matrix product, B/s of a copy inside the device; None of what it does not
@@ -26,6 +28,12 @@ class DataSheet(Part):
         if ceiling == "device copy":
             return 1e9 * self.memory_gb_per_s
         return 1e12 * self.tflops[precision] if precision in self.tflops else None
+
+    def one_way_gb_per_s(self, nvlinks: int) -> float:
+        """One direction of `nvlinks` links, at most all of a GPU; NaN where it does not give it."""
+        if self.nvlink_gb_per_s is None or self.nvlinks is None or not nvlinks:
+            return math.nan
+        return self.nvlink_gb_per_s / 2 * min(nvlinks / self.nvlinks, 1.0)
 
 
 @cache

@@ -7,6 +7,7 @@ data sheets -> beside each, what the vendor's document gives for a GPU of that n
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
@@ -15,13 +16,14 @@ from gpu_report.printing.number_format import share
 from gpu_report.records.calibration import (
     Calibration,
     Ceilings,
+    DevicePair,
     Direction,
     Link,
     LinkOperation,
     Operation,
     Transfer,
 )
-from gpu_report.records.data_sheets import data_sheets
+from gpu_report.records.data_sheets import DataSheet, data_sheets
 from gpu_report.storage.columns import Table, number, text, whole
 from gpu_report.tables.statistics import DEVICE, summarise, summary, summary_of
 from gpu_report.traces.ranks import BUS_FACTORS
@@ -115,8 +117,8 @@ LINKS: Final = Table(
         number(
             "data_sheet_gb_per_s",
             "GB/s",
-            "One direction of NVLink by the vendor's data sheet; missing where it is unknown, or "
-            "where other links connect some of these devices.",
+            "One direction of the NVLinks from one of these devices to all others, by the "
+            "vendor's data sheet; missing where it is unknown, or where other links connect some.",
         ),
     ),
 )
@@ -250,11 +252,10 @@ def tabulate_links(calibration: Calibration | None) -> list[Row]:
     kind = link.devices[0].partition(":")[0]
     names = [one.name for one in calibration.ceilings if one.device.partition(":")[0] == kind]
     sheet = data_sheets().get(names[0]) if names else None
-    both_ways = sheet and sheet.nvlink_gb_per_s
-    return [_link_row(link, one, both_ways or math.nan) for one in link.operations]
+    return [_link_row(link, one, sheet) for one in link.operations]
 
 
-def _link_row(link: Link, one: LinkOperation, nvlink_gb_per_s: float) -> Row:
+def _link_row(link: Link, one: LinkOperation, sheet: DataSheet | None) -> Row:
     involved = set(link.devices[: one.devices])
     pairs = [pair for pair in link.pairs if involved.issuperset(pair.devices)]
     connections = {pair.connection for pair in pairs}
@@ -277,10 +278,23 @@ def _link_row(link: Link, one: LinkOperation, nvlink_gb_per_s: float) -> Row:
         if access
         else "",
         "multicast": link.multicast or "",
-        "data_sheet_gb_per_s": nvlink_gb_per_s / 2
-        if all((pair.connection or "").startswith("NV") for pair in pairs)
+        "data_sheet_gb_per_s": sheet.one_way_gb_per_s(_fewest_nvlinks(pairs))
+        if sheet
         else math.nan,
     }
+
+
+def _fewest_nvlinks(pairs: Sequence[DevicePair]) -> int:
+    """Those of the device that has the fewest to all others together; 0 where other links connect
+    some. Through a switch, the same links lead to all others, and more are counted than it has.
+    """
+    links: Counter[str] = Counter()
+    for pair in pairs:
+        name = pair.connection or ""
+        if not name.startswith("NV"):
+            return 0
+        links.update(dict.fromkeys(pair.devices, int(name[2:])))
+    return min(links.values(), default=0)
 
 
 MADE_BY_CALIBRATION: Final[Mapping[Table, Callable[[Calibration | None], list[Row]]]] = {

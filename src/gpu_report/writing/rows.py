@@ -528,7 +528,7 @@ def link_in_words(machine: MachineResults) -> str:
     multicast = f" (NVLink SHARP {most['multicast']})" if most["multicast"] else ""
     of_peak = (
         f", {share(most['bus_bandwidth_gb_per_s'] / most['data_sheet_gb_per_s']).plain()} of what "
-        "the data sheet gives for one direction of NVLink"
+        "the data sheet gives for one direction of these links"
         if math.isfinite(most["data_sheet_gb_per_s"])
         else ""
     )

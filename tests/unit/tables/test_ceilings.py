@@ -127,20 +127,30 @@ def test_bus_bandwidth_is_that_of_nccl_tests(
 
 
 @pytest.mark.parametrize(
-    ("connection", "name", "given"),
+    ("connections", "name", "given"),
     [
-        ("NV18", "NVIDIA H200", 450.0),
-        ("NV18", "NVIDIA L4", math.nan),
-        ("NODE", "NVIDIA H200", math.nan),
-        (None, "NVIDIA H200", math.nan),
+        (["NV18"], "NVIDIA H200", 450.0),
+        (["NV18"], "NVIDIA L4", math.nan),
+        (["NODE"], "NVIDIA H200", math.nan),
+        ([None], "NVIDIA H200", math.nan),
+        ([], "NVIDIA H200", math.nan),
+        # 25 GB/s each; of three devices, the last has one link to each of the others.
+        (["NV2"], "Tesla V100-SXM2-16GB", 50.0),
+        (["NV2", "NV1", "NV1"], "Tesla V100-SXM2-16GB", 50.0),
+        (["NV2", "NV1", "SYS"], "Tesla V100-SXM2-16GB", math.nan),
+        (["NV18", "NV18", "NV18"], "NVIDIA H200", 450.0),
     ],
 )
-def test_a_link_is_held_against_one_direction_of_nvlink_where_that_connects_the_devices(
-    connection: str | None, name: str, given: float
+def test_a_link_is_held_against_one_direction_of_the_nvlinks_that_connect_the_devices(
+    connections: list[str | None], name: str, given: float
 ) -> None:
-    both = make_calibration(["cuda"], linked=2)
+    devices = 3 if len(connections) == 3 else 2
+    both = make_calibration(["cuda"], linked=devices)
     assert both.link
-    pairs = [each.model_copy(update={"connection": connection}) for each in both.link.pairs]
+    pairs = [
+        each.model_copy(update={"connection": connection})
+        for each, connection in zip(both.link.pairs, connections, strict=False)
+    ]
     calibration = both.model_copy(
         update={
             "ceilings": [each.model_copy(update={"name": name}) for each in both.ceilings],
@@ -148,6 +158,7 @@ def test_a_link_is_held_against_one_direction_of_nvlink_where_that_connects_the_
         }
     )
 
-    assert set(tabulate_links(calibration)["data_sheet_gb_per_s"].fillna(-1)) == {
+    table = tabulate_links(calibration)
+    assert set(table.loc[table["devices"] == devices, "data_sheet_gb_per_s"].fillna(-1)) == {
         -1 if math.isnan(given) else given
     }
