@@ -35,6 +35,7 @@ from gpu_report.glossary import american
 from gpu_report.printing.number_format import duration, share
 from gpu_report.tables.bundle import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
+from gpu_report.traces.idle import OTHER_RANKS
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
 
@@ -56,6 +57,7 @@ CAUSE_COLORS: Final[Mapping[str, str]] = {
     "loader": palette.GREEN,
     "synchronisation": palette.YELLOW,
     "allocator": palette.VERMILLION,
+    OTHER_RANKS: palette.BLUE,
     "unknown": palette.OTHERS,
 }
 """A cause that is a part of the step too has its colour; all differ in grey too."""
@@ -305,7 +307,8 @@ def idle_figure(shown: Shown) -> Figure:
     gaps = own.rename(columns={"cause": "category"})[["variant", "category", "share"]]
     without = [variant for variant, idle_share in idle.items() if idle_share == 0]
     none = pd.DataFrame({"variant": without, "category": "launch", "share": 0.0})
-    longest_s = own[~own["variant"].isin(without)].groupby("variant")["longest_us"].max() / 1e6
+    of_gaps = own[~own["variant"].isin(without)].dropna(subset="longest_us")
+    longest_s = of_gaps.groupby("variant")["longest_us"].max() / 1e6
     return stacked_bars_figure(
         shown,
         pd.concat([gaps, none]).groupby(["variant", "category"], as_index=False, sort=False).sum(),
@@ -325,8 +328,9 @@ IDLE: Final = VariantFigure(
     name="idle",
     title="Why the GPU was idle",
     caption=(
-        "The share of the step in which the GPU was idle, divided as the gaps of the profiled "
-        "steps by what ended each. At the right are the sum and the longest profiled gap."
+        "The share of the step in which the GPU was idle, divided as in the profiled steps by "
+        "cause: what ended a gap, or a wait for other ranks. At the right are the sum and the "
+        "longest profiled gap."
     ),
     rows=_with_gaps,
     draw=idle_figure,

@@ -140,7 +140,8 @@ IDLE_CAUSES: Final = Table(
         *PROFILED,
         text(
             "cause",
-            "launch, host, loader, synchronisation, allocator or unknown, as in the table idle.",
+            "launch, host, loader, synchronisation, allocator, other ranks or unknown, as in the "
+            "table idle.",
         ),
         text(
             "operation",
@@ -153,7 +154,11 @@ IDLE_CAUSES: Final = Table(
             "ms",
             "Idle time of the timed steps, divided as the sums of the profiled gaps.",
         ),
-        number("longest_us", "us", "The longest profiled gap; of (others) too."),
+        number(
+            "longest_us",
+            "us",
+            "The longest profiled gap; of (others) too; missing for other ranks, which are none.",
+        ),
         number("share", "1", "total_ms over the time of the timed steps."),
     ),
 )

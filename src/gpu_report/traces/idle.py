@@ -42,7 +42,8 @@ IDLE: Final = Table(
             "loader, synchronisation, allocator: the part of that by which the host's waits for "
             "data, for the device, or for memory that the driver gives or takes back held the "
             "launch up, in the gap or before it; of several that with most time in the gap; "
-            "unknown: no launch is recorded. A gap is cut into the parts that have a cause each.",
+            "unknown: no launch is recorded. A gap is cut into the parts that have a cause each. "
+            "Of timed steps also other ranks: kernels that waited for them, which are no gaps.",
         ),
         text(
             "operation",
@@ -90,6 +91,9 @@ CAUSES: Final = ("loader", "synchronisation", "host", "launch", "unknown", "allo
 """What a column of causes counts through."""
 
 LOADER, SYNCHRONISATION, HOST_LATE, LAUNCH, UNKNOWN, ALLOCATOR = range(len(CAUSES))
+OTHER_RANKS: Final = "other ranks"
+"""The cause of idle time in kernels that wait for others: of a timed step, whose waits count so."""
+
 SHORT_NS: Final = 10_000
 """Work that runs for less is short: launching it takes the host about as long."""
 

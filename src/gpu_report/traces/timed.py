@@ -21,7 +21,7 @@ from typing import Final
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table
 from gpu_report.traces.grouping import Row
-from gpu_report.traces.idle import IDLE, LAUNCHES
+from gpu_report.traces.idle import IDLE, LAUNCHES, OTHER_RANKS
 from gpu_report.traces.quality import AHEAD, AS_TIMED, QUALITY, Gate, invalidated, row_of
 from gpu_report.traces.ranks import RANKS
 from gpu_report.traces.steps import DEVICES, STEPS
@@ -101,6 +101,17 @@ def of_timed_steps(
     }
     all_ms = sum(rows[row["step"]]["wall_ms"] for row in steps)
     a_step_ms = fixed_ms / len(steps)
+    # Waits for other ranks are idle time in kernels, so that no gap has them.
+    known = [parts[row["step"]].rest_ms for row in steps if parts[row["step"]].has_waits]
+    waits_ms = factor * sum(rest_ms["communication"] for rest_ms in known)
+    waits = {
+        "cause": OTHER_RANKS,
+        "operation": "",
+        "gaps": 0,
+        "total_ms": waits_ms,
+        "longest_us": math.nan,
+        "share": waits_ms / all_ms,
+    }
     devices = []
     for row in tables[DEVICES]:
         was, step = before[row["step"]], rows[row["step"]]
@@ -111,12 +122,15 @@ def of_timed_steps(
         STEPS: [*rows.values()],
         DEVICES: devices,
         IDLE: [
-            {
-                **row,
-                "total_ms": factor * row["total_ms"],
-                "share": factor * row["total_ms"] / all_ms,
-            }
-            for row in tables[IDLE]
+            *(
+                {
+                    **row,
+                    "total_ms": factor * row["total_ms"],
+                    "share": factor * row["total_ms"] / all_ms,
+                }
+                for row in tables[IDLE]
+            ),
+            *([waits] if waits_ms > _LEAST_REST * fixed_ms else []),
         ],
         LAUNCHES: [
             {

@@ -92,6 +92,16 @@ def with_idle(idle_share: float, *, longest_us: float = 1.0, **gaps: float) -> d
     return {"step_shares": lambda _: shares, "idle_causes": lambda _: changed}
 
 
+def test_waits_for_other_ranks_alone_have_a_sum_and_no_longest_gap() -> None:
+    waits = {"other ranks": 0.2}
+
+    text = texts_of(drawn("study_idle", "models", **with_idle(0.2, longest_us=math.nan, **waits)))
+
+    assert "20.0" in text.split("\n")
+    assert "other ranks" in text
+    assert "not measured" not in text
+
+
 def test_a_variant_whose_gaps_are_not_reliable_is_a_gap_that_says_so() -> None:
     text = texts_of(drawn("study_idle", "models", **with_idle(math.nan, host=0.2)))
 

@@ -170,6 +170,16 @@ def test_of_a_shared_step_the_rank_that_waited_least_gives_kernels_and_exchange(
     assert sum(row[f"{part}_ms"] for part in parts) + row["other_ms"] == pytest.approx(0.050)
 
 
+def test_causes_of_a_shared_step_are_all_of_its_idle_time_with_waits_for_other_ranks() -> None:
+    found = timed(shared(wait_us=35), step_us=50)
+
+    shares = dict.fromkeys(("other ranks", "host", "launch"), 0.0)
+    for row in rows(found, IDLE):
+        shares[row["cause"]] += row["share"]
+    assert shares["other ranks"] == pytest.approx(0.037 * 17 / 67 / 0.050)
+    assert sum(shares.values()) == pytest.approx(rows(found, STEPS)[0]["device_idle_share"])
+
+
 def test_where_waits_are_not_known_all_exposed_exchange_is_stretched_like_a_gap() -> None:
     row = rows(timed(shared(wait_us=None), step_us=50), STEPS)[0]
 
