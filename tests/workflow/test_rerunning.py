@@ -55,7 +55,7 @@ def test_the_configurations_of_one_workload_are_measured_before_those_of_the_nex
         for name in names
     }
     assert [len(each) for each in times.values()] == [5, 3]  # two were there
-    assert max(times["tiny"]) < min(times["other"])
+    assert max(times["tiny"]) <= min(times["other"])  # in whole seconds
 
 
 TEMPLATE = "src/gpu_report/writing/templates/sections/batch_size.tex.j2"

@@ -42,6 +42,11 @@ _INSTALL: Final = (
     ("macOS", "brew install tectonic"),
     ("conda", "conda install --channel conda-forge tectonic"),
 )
+_MOST_RUNS: Final = 3
+_RERUN: Final = "Rerun to get cross-references right"
+"""What LaTeX says in its log where the pages of the list of contents may be old. latexmk sees a
+change of a file by its size and whole seconds, so that one from page 3 to 4 in a second is missed.
+"""
 _LATEXMK_OPTIONS: Final = (
     "-norc",  # a person's own latexmkrc would decide otherwise
     "-interaction=nonstopmode",
@@ -168,20 +173,25 @@ def compile_report(
         subprocess.run(
             ["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False
         )
-    finished = subprocess.run(
-        engine.command(DOCUMENT, output_folder=_BUILD_FOLDER),
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    command = engine.command(DOCUMENT, output_folder=_BUILD_FOLDER)
+    for _ in range(_MOST_RUNS):
+        finished = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
+        if finished.returncode != 0 or engine.programs[0] != "latexmk" or _RERUN not in log:
+            break
+        command = [command[0], "-g", *command[1:]]
     # A copy or a search of the folder would follow it for ever.
     (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
-    log = _read(folder / _BUILD_FOLDER / f"{DOCUMENT}.log")
     built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
     if finished.returncode != 0 or not built.exists():
         last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]

@@ -39,6 +39,27 @@ def test_a_pdf_put_elsewhere_leads_to_data_of_the_project_that_it_lies_in(tmp_pa
     assert pdf.read_text() == "build/project/data.csv\n"
 
 
+def test_latex_runs_again_where_the_pages_of_its_contents_may_be_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "latexmk").write_text(
+        "#!/bin/sh\n"
+        'echo "$1" >> build/gpu_report.pdf\n'
+        'case "$1" in\n'
+        "-g) echo done > build/gpu_report.log ;;\n"
+        "*) echo 'Warning: Rerun to get cross-references right.' > build/gpu_report.log ;;\n"
+        "esac\n"
+    )
+    (programs / "latexmk").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+
+    compiled = compile_report(tmp_path, dated=DATED, engine=ENGINES[0])
+
+    assert compiled.read_text().splitlines() == ["-pdf", "-g"]
+
+
 def test_an_engine_that_fails_without_a_log_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"gpu_report\.tex: sh ended with status 7 \(no memory\)"):
         compile_report(tmp_path, dated=DATED, engine=shell_engine("echo no memory; exit 7"))
