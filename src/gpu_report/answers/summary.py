@@ -24,7 +24,7 @@ QuestionName = tuple[str, str]
 
 ACROSS_EXPERIMENTS: Final[Mapping[str, tuple[QuestionName, ...]]] = {
     "Why do small models gain little on a GPU?": (("size", "overhead"),),
-    "How can GPU idle time be reduced?": (
+    "Where is the GPU idle, and what helps?": (
         ("workers", "help"),
         (TRACE, "idle"),
         (TRACE, "synchronising_calls"),

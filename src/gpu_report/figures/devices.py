@@ -157,9 +157,9 @@ LINKS: Final = MachineFigure(
     caption=(
         "Points show the bus bandwidth of operations between devices by payload, as means over "
         "launches, and bars show 95 % intervals. Bus bandwidth is what a device sends in one "
-        "direction, by the formulas of nccl-tests. Upright dashed lines mark the sizes of the "
-        "first bucket and of the others in which DistributedDataParallel exchanges gradients by "
-        "default; a level one is the data sheet's rate of NVLink in one direction."
+        "direction, by the formulas of nccl-tests. Vertical dashed lines mark "
+        "DistributedDataParallel's default sizes of the first gradient bucket and of the others; a "
+        "horizontal line is the data-sheet bandwidth of NVLink in one direction."
     ),
     draw=links_figure,
     sentence=partial(

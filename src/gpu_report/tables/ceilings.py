@@ -117,8 +117,8 @@ LINKS: Final = Table(
         number(
             "data_sheet_gb_per_s",
             "GB/s",
-            "One direction of the NVLinks from one of these devices to all others, by the "
-            "vendor's data sheet; missing where it is unknown, or where other links connect some.",
+            "Bandwidth, in one direction, of the NVLinks from one of these devices to all others, "
+            "by the vendor's data sheet; missing if unknown or if other links connect some devices.",
         ),
     ),
 )

@@ -72,7 +72,7 @@ EFFICIENCY: Final = Table(
         number(
             "roof_flops_per_s",
             "FLOP/s",
-            "The lower of peak and intensity times the device's copy rate; missing of compiled "
+            "The lower of peak and intensity times the device's copy rate; missing for compiled "
             "code.",
         ),
         number(
@@ -80,7 +80,7 @@ EFFICIENCY: Final = Table(
             "1",
             "achieved over roof; missing where it is passed, as fused operations move less.",
         ),
-        text("roof", "'compute' or 'memory': which of the two is lower; empty of compiled code."),
+        text("roof", "'compute' or 'memory': which of the two is lower; empty for compiled code."),
         text("uncounted", "Operators without a formula, separated by semicolons; empty if none."),
     ),
 )

@@ -157,7 +157,8 @@ IDLE_CAUSES: Final = Table(
         number(
             "longest_us",
             "us",
-            "The longest profiled gap; of (others) too; missing for other ranks, which are none.",
+            "The longest profiled gap, also of (others); missing for other ranks, whose waits are "
+            "no gaps.",
         ),
         number("share", "1", "total_ms over the time of the timed steps."),
     ),

@@ -78,10 +78,10 @@ SCALED: Final = (
     *STEP_PARTS,
 )
 SCALED_NOTES: Final = (
-    "Longer step: by how much it takes longer than on one GPU, in all and by what it consists of. "
-    "Computing and copying: what runs on the GPU; exchange: communication while nothing else runs; "
-    "idle or waiting: for the host or for another GPU.",
-    "Compare the efficiencies of one model: the slower its code, the smaller the part of a step "
+    "Longer step: the increase over the step on one GPU, in total and by part. Computing and "
+    "copying: kernels and copies on the GPU, except communication; exchange: communication while "
+    "nothing else runs, without waits; idle or waiting: the GPU waits for the host or for another.",
+    "A high efficiency is not a high speed: the slower the code, the smaller the share of a step "
     "that the same exchange takes.",
 )
 LIMIT_CARDS: Final = (

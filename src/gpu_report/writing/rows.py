@@ -484,8 +484,8 @@ def notes_on_bases(rows: Sequence[Row]) -> list[str]:
     most = max(filter(math.isfinite, apart), default=0.0)
     return (
         [
-            "Speedup and efficiency in weak scaling are over the plain process measured in turn "
-            f"with each repetition, whose throughput differs from the row above by "
+            "In weak scaling, speedup and efficiency are over one process, measured in turn with "
+            "each repetition. Its throughput differs from that in the row of one process by "
             f"{share(most).plain()} at most."
         ]
         if most

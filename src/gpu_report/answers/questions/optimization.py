@@ -82,9 +82,9 @@ NEEDED: Final = 1.02
 def compiling(scope: Scope) -> Iterator[Answer]:
     """It does if the cold-cache compile time is less than what the measured training's steps save
     against the eager baseline, and the whole interval of the speedup is above 1. With a cache that
-    an earlier training filled it breaks even sooner. What is slower than the baseline is not asked.
-    Where it does not break even against the fastest with at most half its cold-cache compile time,
-    those break-even steps are given too.
+    an earlier training filled it breaks even sooner. One significantly slower than the baseline is
+    not asked about. Where it does not break even against the fastest with at most half its
+    cold-cache compile time, those break-even steps are given too.
     """
     is_measured = False
     for group in scope.groups:
@@ -230,7 +230,7 @@ def saves(scope: Scope) -> Iterator[Answer]:
     """Saving means at least 10 % less at the peak, intervals included: allocators hand out memory
     in blocks, so that less than that is not due to the training. An option for speed is asked about
     where it was switched on alone and changed the peak by as much. It is recommended if the peak
-    without it is at least half of the device's memory, or where that is not known.
+    without it is at least half of the device's memory, or if either is not known.
     """
     for group in scope.groups:
         for row in group.rows:

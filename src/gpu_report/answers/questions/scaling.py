@@ -63,7 +63,7 @@ _OF_TASK: Final = ("devices", "batch_size", "precision", "optimization")
 
 
 @question(
-    "How much faster is a training with as many samples on each of several GPUs (weak scaling)?",
+    "How much faster is training on several GPUs with the same samples per GPU (weak scaling)?",
     "parallelism",
 )
 def pays(scope: Scope) -> Iterator[Answer]:
@@ -81,8 +81,8 @@ def pays(scope: Scope) -> Iterator[Answer]:
             f"{subject} trained {times(gained, short=True)} as fast with {sharing} as on one GPU"
         )
         reached = (
-            f"{shown(fastest, 'weak_efficiency', short=True)} of the throughput of "
-            f"{fastest['devices']} independent processes"
+            f"{shown(fastest, 'weak_efficiency', short=True)} of {fastest['devices']} times the "
+            "throughput of one process"
         )
         yield decided(
             group,

@@ -111,7 +111,7 @@ def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
     return {name: part for name, part in parts.items() if part}
 
 
-@question("Is copying, also inside the GPU, the bottleneck of any training?", TRACE)
+@question("Is copying, including inside the GPU, the bottleneck of any training?", TRACE)
 def transfer_bound(scope: Scope) -> Iterator[Answer]:
     """It is if copies that no kernel hides take at least 20 % of the step: without them it would be
     at least 1.25 times as fast (Amdahl's law), the same limit as for launching. Copies within the
@@ -121,7 +121,7 @@ def transfer_bound(scope: Scope) -> Iterator[Answer]:
         scope,
         "exposed_copy_share",
         holds="Copying was the bottleneck",
-        took="copies, also inside the GPU, that no kernel hid took",
+        took="copies that no kernel hid, including those inside the GPU, took",
         whether="copying is the bottleneck of a training",
         label="copies that no kernel hid",
     )
@@ -136,7 +136,7 @@ def idle(scope: Scope) -> Iterator[Answer]:
         scope,
         "device_idle_share",
         holds=f"The GPU was idle for at least {100 * BOTTLENECK:g} % of the step",
-        took="for",
+        took="it was idle for",
         whether="the GPU is idle for that long",
         label="idle",
         because=partial(_paced_by_host, scope),
@@ -167,7 +167,7 @@ def _bottleneck(
     if known:
         statement = (
             f"{holds} in {how_many(len(bound), len(known), _PROFILED)}: {took} "
-            f"{shown(known[0], column)} of the step at most, in {described(known[0])}"
+            f"at most {shown(known[0], column)} of the step, in {described(known[0])}"
             f"{because(known[0])}{_not_shown(len(asked) - len(known))}.{ending}"
         )
     else:
@@ -193,7 +193,7 @@ def _paced_by_host(scope: Scope, row: Row) -> str:
         return ""
     # Waits for other ranks are idle time too, and in no gap.
     part = share(late / row["device_idle_share"]).plain()
-    return f", {part} of it in gaps of the causes host and launch"
+    return f"; {part} of this idle time was in gaps with the cause host or launch"
 
 
 def _idle_models(scope: Scope) -> str:

@@ -179,7 +179,7 @@ def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_the
 
     assert found.gain == 1.2
     assert "and 8 samples on each GPU: 60.0 % (55.0 to 65.0)" in found.recommendation
-    assert "60.0 % (55.0 to 65.0) of the throughput of 2 independent" in found.statement
+    assert "60.0 % (55.0 to 65.0) of 2 times the throughput" in found.statement
 
 
 @pytest.mark.parametrize(
