@@ -118,7 +118,7 @@ LINKS: Final = Table(
             "data_sheet_gb_per_s",
             "GB/s",
             "Bandwidth, in one direction, of the NVLinks from one of these devices to all others, "
-            "by the vendor's data sheet; missing if unknown or if other links connect some devices.",
+            "by the vendor's data sheet; missing if unknown or if other links connect some.",
         ),
     ),
 )
