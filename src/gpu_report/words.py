@@ -153,6 +153,11 @@ def batch_size_words(row: Row) -> str:
     return per_device(row["batch_size"] // devices, row["device"])
 
 
+def batch_in_words(row: Row) -> str:
+    """'batch size 32', or 'batch size 16 per GPU'."""
+    return f"batch size {batch_size_words(row)}"
+
+
 def per_device(samples: int, device: str) -> str:
     """What each of several devices has of a batch: '16 per GPU'."""
     return f"{field_value(samples)} per {'process' if device == 'cpu' else 'GPU'}"
@@ -275,7 +280,7 @@ def configuration_in_words(row: Row, *, beside: Row | None = None) -> str:
     the configuration `beside` is another.
     """
     is_said = beside is not None and beside["batch_size"] == row["batch_size"]
-    size = [] if is_said else [f"batch size {batch_size_words(row)}"]
+    size = [] if is_said else [batch_in_words(row)]
     shared = [in_words("parallelism", row["parallelism"])] if row["devices"] > 1 else []
     return ", ".join([*size, *settings_in_words(row), *shared])
 
@@ -311,7 +316,7 @@ def titled(row: Row, among: Sequence[Row], *, leave_out: Sequence[str]) -> str:
         if field not in leave_out and is_named:
             words = in_words(field, row[field])
             if field == "batch_size":
-                words = f"batch size {batch_size_words(row)}"
+                words = batch_in_words(row)
             details.append(f"on {words}" if field == "device" else words)
             rivals = alike
     loop = optimization_in_words(row["options"])

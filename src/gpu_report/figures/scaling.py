@@ -29,7 +29,7 @@ from gpu_report.glossary import METRICS
 from gpu_report.printing.number_format import share
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
-from gpu_report.words import model_words, with_configurations
+from gpu_report.words import model_words, per_device, with_configurations
 
 _APART: Final = 0.34
 """Between the points of one row at most, as a part of its height; all of them take at most twice as
@@ -96,7 +96,7 @@ def _labelled(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
             labels.joined(*each) for each in zip(rows["configuration"], rows["label"], strict=True)
         ],
         heading=[
-            f"{labels.workload_label(row)}, {row['batch_per_device']} per GPU"
+            f"{labels.workload_label(row)}, {per_device(row['batch_per_device'], row['device'])}"
             for row in rows_of(rows)
         ],
     )

@@ -281,10 +281,11 @@ def parts_of_steps(tables: Tables) -> dict[str, dict[str, float]]:
 
 def _rates(name: str, row: Row | None) -> dict[str, float]:
     """The throughput of a configuration with its interval, missing without one."""
-    return {f"{name}{end}": row[f"throughput_per_s{end}"] if row else math.nan for end in _ENDS}
+    return {f"{name}{end}": row[f"throughput_per_s{end}"] if row else math.nan for end in ENDS}
 
 
-_ENDS: Final = ("", "_low", "_high", "_count")
+ENDS: Final = ("", "_low", "_high", "_count")
+"""Of the names of a number's columns: itself, its interval, and how many processes gave it."""
 
 
 def _alone(tables: Tables, row: Row) -> Row | None:
@@ -298,7 +299,7 @@ def _alone(tables: Tables, row: Row) -> Row | None:
             {
                 **row,
                 "variant": "",
-                **{f"throughput_per_s{end}": base[f"base_throughput_per_s{end}"] for end in _ENDS},
+                **{f"throughput_per_s{end}": base[f"base_throughput_per_s{end}"] for end in ENDS},
                 TOKENS.column: math.nan,
                 "batch_size": base["batch_per_device"],
                 "parallelism": SINGLE,

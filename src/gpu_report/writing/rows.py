@@ -45,7 +45,7 @@ from gpu_report.tables.bundle import (
 from gpu_report.tables.scaling import compared_with
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
-    batch_size_words,
+    batch_in_words,
     described,
     flags_but_projected,
     listed,
@@ -57,7 +57,7 @@ from gpu_report.words import (
     value_words,
     with_configurations,
 )
-from gpu_report.writing.cards import parts_of_steps
+from gpu_report.writing.cards import ENDS, parts_of_steps
 from gpu_report.writing.machine import MachineResults
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     ) -> None:
         same = comparison(row, samples)
         own = {**nothing, **found.get(row["variant"], {}), **row}
-        again = {f"{to}{end}": own[f"{of}{end}"] for to, of in renamed.items() for end in _ENDS}
+        again = {f"{to}{end}": own[f"{of}{end}"] for to, of in renamed.items() for end in ENDS}
         shown = {
             **own,
             **again,
@@ -319,7 +319,7 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
                 rates = {
                     f"{rate}{end}": own[f"base_throughput_per_s{end}"]
                     for rate in ("throughput_per_s", "throughput_per_device_per_s")
-                    for end in _ENDS
+                    for end in ENDS
                 }
                 add(
                     {
@@ -340,9 +340,6 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
     headings = list(dict.fromkeys(heading for heading, *_ in alike))
     ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
     return with_configurations([row for _, same in ordered for row in same])
-
-
-_ENDS: Final = ("", "_low", "_high", "_count")
 
 
 def steps_of_sharing(tables: Tables, sharing: Iterable[Row]) -> list[Row]:
@@ -620,7 +617,7 @@ def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[
 
 def profiled_heading(row: Row) -> str:
     """The model and the configuration of a profiled step, above what is listed of it."""
-    return ", ".join([model_cell(row), f"batch size {batch_size_words(row)}", row["configuration"]])
+    return ", ".join([model_cell(row), batch_in_words(row), row["configuration"]])
 
 
 def variant_cell(row: Row) -> str:
