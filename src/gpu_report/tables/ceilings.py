@@ -246,9 +246,9 @@ def tabulate_links(calibration: Calibration | None) -> list[Row]:
     """The table LINKS in the order of the calibration; no rows without one, and none where no
     devices were linked.
     """
-    link = calibration.link if calibration else None
-    if calibration is None or link is None:
+    if calibration is None or calibration.link is None:
         return []
+    link = calibration.link
     kind = link.devices[0].partition(":")[0]
     names = [one.name for one in calibration.ceilings if one.device.partition(":")[0] == kind]
     sheet = data_sheets().get(names[0]) if names else None

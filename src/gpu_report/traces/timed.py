@@ -101,17 +101,8 @@ def of_timed_steps(
     }
     all_ms = sum(rows[row["step"]]["wall_ms"] for row in steps)
     a_step_ms = fixed_ms / len(steps)
-    # Waits for other ranks are idle time in kernels, so that no gap has them.
     known = [parts[row["step"]].rest_ms for row in steps if parts[row["step"]].has_waits]
     waits_ms = factor * sum(rest_ms["communication"] for rest_ms in known)
-    waits = {
-        "cause": OTHER_RANKS,
-        "operation": "",
-        "gaps": 0,
-        "total_ms": waits_ms,
-        "longest_us": math.nan,
-        "share": waits_ms / all_ms,
-    }
     devices = []
     for row in tables[DEVICES]:
         was, step = before[row["step"]], rows[row["step"]]
@@ -122,15 +113,8 @@ def of_timed_steps(
         STEPS: [*rows.values()],
         DEVICES: devices,
         IDLE: [
-            *(
-                {
-                    **row,
-                    "total_ms": factor * row["total_ms"],
-                    "share": factor * row["total_ms"] / all_ms,
-                }
-                for row in tables[IDLE]
-            ),
-            *([waits] if waits_ms > _LEAST_REST * fixed_ms else []),
+            *(_idle(row, factor * row["total_ms"], all_ms) for row in tables[IDLE]),
+            *([_idle(_WAITS, waits_ms, all_ms)] if waits_ms > _LEAST_REST * fixed_ms else []),
         ],
         LAUNCHES: [
             {
@@ -173,6 +157,14 @@ def of_timed_steps(
     }
 
 
+_WAITS: Final[Row] = {"cause": OTHER_RANKS, "operation": "", "gaps": 0, "longest_us": math.nan}
+"""Waits for other ranks are idle time in kernels, so that no gap has them."""
+
+
+def _idle(row: Row, total_ms: float, all_ms: float) -> Row:
+    return {**row, "total_ms": total_ms, "share": total_ms / all_ms}
+
+
 @dataclass(frozen=True)
 class _Parts:
     """What a profiled step consists of: the milliseconds that last as long without the profiler,
@@ -188,7 +180,7 @@ def _parts(tables: Mapping[Table, Sequence[Row]]) -> dict[int, _Parts]:
     """Of each step with device work."""
     ranks = Gate(tables).rows(RANKS) if RANKS in tables else []
     least: dict[int, Row] = {}
-    if all(_known(row["wait_ms"]) == row["wait_ms"] for row in ranks):
+    if all(row["wait_ms"] == _known(row["wait_ms"]) for row in ranks):  # none is missing
         for row in sorted(ranks, key=lambda row: -row["wait_ms"]):
             least[row["step"]] = row
     found = {}

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -173,6 +173,28 @@ def compile_report(
         subprocess.run(
             ["bibtex", noted], cwd=folder, env=environment, capture_output=True, check=False
         )
+    finished, log = _typeset(engine, folder, environment)
+    # A copy or a search of the folder would follow it for ever.
+    (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
+    built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
+    if finished.returncode != 0 or not built.exists():
+        last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
+        ending = f"{finished.args[0]} ended with status {finished.returncode} ({last_line})"
+        reason = first_error(log) or f"{DOCUMENT}.tex: {ending}"
+        raise ReportError(f"{folder / reason}; fix the template it came from")
+    try:
+        built.replace(pdf)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {pdf}: {error.strerror}; allow writing there, then try again"
+        ) from error
+    return pdf
+
+
+def _typeset(
+    engine: Engine, folder: Path, environment: Mapping[str, str]
+) -> tuple[subprocess.CompletedProcess[str], str]:
+    """Run the engine, and again while LaTeX asks for it; the last run and its log."""
     command = engine.command(DOCUMENT, output_folder=_BUILD_FOLDER)
     for _ in range(_MOST_RUNS):
         finished = subprocess.run(
@@ -190,21 +212,7 @@ def compile_report(
         if finished.returncode != 0 or engine.programs[0] != "latexmk" or _RERUN not in log:
             break
         command = [command[0], "-g", *command[1:]]
-    # A copy or a search of the folder would follow it for ever.
-    (folder / _BUILD_FOLDER / _PROJECT).unlink(missing_ok=True)
-    built = folder / _BUILD_FOLDER / f"{DOCUMENT}.pdf"
-    if finished.returncode != 0 or not built.exists():
-        last_line = (finished.stdout.strip().splitlines() or ["no output"])[-1]
-        ending = f"{finished.args[0]} ended with status {finished.returncode} ({last_line})"
-        reason = first_error(log) or f"{DOCUMENT}.tex: {ending}"
-        raise ReportError(f"{folder / reason}; fix the template it came from")
-    try:
-        built.replace(pdf)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {pdf}: {error.strerror}; allow writing there, then try again"
-        ) from error
-    return pdf
+    return finished, log
 
 
 def _read(path: Path) -> str:
