@@ -241,7 +241,7 @@ def scaled(tables: Tables) -> list[Row]:
     Computing and waits are missing where a step of one process was not profiled, exchange where the
     shared step was not.
     """
-    parts = parts_of_steps(tables)
+    parts = times_by_part(tables)
     trained = {row["variant"]: row for row in rows_of(tables.variants)}
     shared = [
         row
@@ -267,7 +267,7 @@ def scaled(tables: Tables) -> list[Row]:
     return found
 
 
-def parts_of_steps(tables: Tables) -> dict[str, dict[str, float]]:
+def times_by_part(tables: Tables) -> dict[str, dict[str, float]]:
     """The milliseconds of STEP_PARTS in the timed step of each profiled variant."""
     found = {}
     by_variant = grouped(rows_of(tables.step_categories), lambda row: row["variant"])

@@ -57,7 +57,7 @@ from gpu_report.words import (
     value_words,
     with_configurations,
 )
-from gpu_report.writing.cards import ENDS, parts_of_steps
+from gpu_report.writing.cards import ENDS, times_by_part
 from gpu_report.writing.machine import MachineResults
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ def steps_of_sharing(tables: Tables, sharing: Iterable[Row]) -> list[Row]:
     """Of each of these rows of weak scaling whose step was profiled, what it consists of; none
     where no devices share a profiled step.
     """
-    parts = parts_of_steps(tables)
+    parts = times_by_part(tables)
     found: list[Row] = [
         {**row, **parts[row["variant"]]}
         for row in sharing
