@@ -66,8 +66,7 @@ from gpu_report.tables.reproduction import (
     wanting,
     why_not_testable,
 )
-from gpu_report.tables.sessions import sessions_of, spread_for
-from gpu_report.tables.statistics import Spread
+from gpu_report.tables.sessions import Sessions, sessions_of
 from gpu_report.tables.variants import VARIANTS, in_reading_order, variant_row
 from gpu_report.tables.verdicts import environment_differences
 from gpu_report.words import in_words, titled
@@ -136,7 +135,7 @@ class _Bundle:
     records: Mapping[str, Record]
     claims: Sequence[Claim]
     untestable: dict[str, str]
-    spread: Spread | None
+    sessions: Sessions
     is_same_machine: bool
 
     @property
@@ -155,7 +154,7 @@ class _Bundle:
             self.records,
             here,
             untestable=self.untestable,
-            spread=self.spread,
+            sessions=self.sessions,
             is_same_machine=self.is_same_machine,
         )
 
@@ -267,7 +266,7 @@ def _read(
             for slug, record in known.items()
             if (why := _why_untestable(record, study, machine.devices))
         },
-        spread=spread_for(sessions.spreads),
+        sessions=sessions,
         is_same_machine=is_same,
     )
 
@@ -352,24 +351,28 @@ def _method(bundle: _Bundle) -> str:
             "other hardware: a ratio is reproduced if it is significantly on the claimed side of 1"
         )
     by = share(TIME_TOLERANCE).plain()
-    if bundle.spread:
-        widest = Z * math.sqrt(2) * bundle.spread.deviation + TIME_TOLERANCE
-        by = f"{share(widest).plain()} ({by} tolerance, the rest for the spread between sessions)"
+    spreads = sorted(bundle.sessions.spreads)
+    widths = [share(Z * math.sqrt(2) * each.deviation).plain() for each in spreads]
+    found = " or ".join(widths) or "not known"
     return (
-        f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by {by}"
-        + ("" if bundle.spread else "; the spread between sessions is not known")
-        + "; held-out metrics are compared seed by seed"
+        f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by "
+        f"{by} and by the spread between sessions of the sentinel that varies like it ({found}); "
+        "held-out metrics are compared seed by seed"
     )
 
 
 def _in_words(claim: Claim, study: Study, rows: Mapping[str, Row]) -> str:
     """What a claim is about: `U-Net (on the GPU): bf16 over fp32`."""
-    compared = [each for each in study.experiments if each.name == claim.experiment]
-    along = compared[0].compared_fields if compared else ()
-    values = [
-        in_words(each.axis, each.value_of(study.variant(slug)))
-        for each in compared
-        for slug in (claim.variant, claim.reference)
-    ]
-    title = titled(rows[claim.variant], [*rows.values()], leave_out=along)
-    return ": ".join(filter(None, (title, " over ".join(values))))
+    sides, among = list(filter(None, (claim.variant, claim.reference))), [*rows.values()]
+    for each in study.experiments:
+        if each.name == claim.experiment:
+            values = [
+                rows[slug]["workload_title"]
+                if each.axis == "workload"
+                else in_words(each.axis, each.value_of(study.variant(slug)))
+                for slug in sides
+            ]
+            if len({*values}) > 1:
+                title = titled(rows[claim.variant], among, leave_out=each.compared_fields)
+                return f"{title}: {' over '.join(values)}"
+    return " over ".join(titled(rows[slug], among, leave_out=()) for slug in sides)

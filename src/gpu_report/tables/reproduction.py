@@ -174,7 +174,7 @@ def tabulate_reproduction(
     here: Mapping[str, Record],
     *,
     untestable: Mapping[str, str],
-    spread: Spread | None,
+    sessions: Sessions,
     is_same_machine: bool,
 ) -> dict[Claim, Row]:
     """A row of VERDICTS for each claim: `before` is what was claimed, `after` what was measured.
@@ -194,7 +194,7 @@ def tabulate_reproduction(
             why[claim] = [*filter(None, [reason]), *stopped, _NO_TIME][0]
             continue
         tests[claim] = _weighed_records(
-            claim, before, here, spread=spread, is_same_machine=is_same_machine
+            claim, before, here, sessions=sessions, is_same_machine=is_same_machine
         )
         why[claim] = _doubt(claim, tests[claim], before, here)
     adjusted = dict(zip(tests, holm([test.change.p for test in tests.values()]), strict=True))
@@ -227,17 +227,20 @@ def _weighed_records(
     before: Mapping[str, Record],
     here: Mapping[str, Record],
     *,
-    spread: Spread | None,
+    sessions: Sessions,
     is_same_machine: bool,
 ) -> Tested:
     tolerance = TIME_TOLERANCE
     if claim.kind == QUALITY:
-        then, now = (side_of(records[claim.variant]) for records in (before, here))
-        tolerance = QUALITY_TOLERANCE * metric_scale(then, now)
+        tolerance = QUALITY_TOLERANCE * metric_scale(
+            *(side_of(records[claim.variant]) for records in (before, here))
+        )
+    then, now = (_values(claim, records) for records in (before, here))
     return weighed(
         claim,
-        *(_values(claim, records) for records in (before, here)),
-        spread=spread,
+        then,
+        now,
+        spread=sessions.spread_of(*then, *now),
         is_same_machine=is_same_machine,
         tolerance=tolerance,
     )

@@ -95,11 +95,11 @@ class Sessions:
         in one session.
         """
         sessions = {self.numbers.get(each.provenance.measured_at) for each in (record, reference)}
-        return (
-            spread_for(self.spreads, *(summarise([*side.values()]) for side in sides))
-            if len(sessions) > 1
-            else None
-        )
+        return self.spread_of(*sides) if len(sessions) > 1 else None
+
+    def spread_of(self, *sides: BySeed) -> Spread | None:
+        """The spread of these sides, each one value per process, between two sessions."""
+        return spread_for(self.spreads, *(summarise([*side.values()]) for side in sides))
 
 
 ONE_SESSION: Final = Sessions()

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ from tests.factories import make_record
 from tests.machine_results import write_run
 
 SMALL, LARGE, LARGEST = (f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in (8, 16, 32))
+RESNET = "resnet18-cpu-b8-w0-fp32-e3"
 SPEEDS = {SMALL: 1000.0, LARGE: 1500.0, LARGEST: 1800.0}
 PROCESS_S = 10.0
 PROJECT = Path(__file__).parents[3]
@@ -168,6 +169,43 @@ def test_what_comes_out_alike_is_reproduced(
     text = comment.read_text("utf-8")
     assert text.startswith(f"### {headline}\n")
     assert "| claim | claimed | measured | verdict |" in text
+
+
+def test_sides_that_the_axis_does_not_tell_apart_are_named_in_full(
+    reproduce: Reproduce, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for slug in (SMALL.replace("fp32", "bf16"), SMALL.replace("cpu", "cuda"), RESNET):
+        monkeypatch.setitem(SPEEDS, slug, 700.0)
+    more = """
+      models:
+        question: Which model is fastest?
+        axis: workload
+        baseline: cnn
+        grid:
+          - {workload: cnn, size: small, batch_size: 8, epochs: 3}
+          - {workload: resnet18, batch_size: 8, epochs: 3}
+      device:
+        question: Which device is fastest?
+        axis: device
+        baseline: cpu
+        grid:
+          - {workload: cnn, size: small, device: [cpu, cuda], batch_size: 8, epochs: 3}
+          - {workload: cnn, size: small, device: cpu, precision: bf16, batch_size: 8, epochs: 3}
+    """
+    own = "{train_samples: 1024, test_samples: 256}"
+    study = dedent(STUDY).replace("workloads:\n", f"workloads:\n  resnet18: {own}\n")
+    (project / "study.yaml").write_text(study + indent(dedent(more), "  "), "utf-8")
+    claim(project)
+
+    _, document = reproduce()
+
+    named = {row["configuration"] for row in document["rows"] if row["compared"] == "speedup"}
+    on_cpu = "image CNN (on the CPU, batch size 8"
+    assert named >= {
+        "image CNN (batch size 8, fp32): the GPU over the CPU",
+        f"{on_cpu}, bf16) over {on_cpu}, fp32)",
+        "training (on the CPU, batch size 8, fp32): ResNet-18 over image CNN",
+    }
 
 
 def test_a_ratio_that_was_falsified_is_contradicted(reproduce: Reproduce) -> None:

@@ -12,12 +12,13 @@ from gpu_report.tables.reproduction import (
     Sides,
     claims_of,
     most_useful,
+    tabulate_reproduction,
     verdicts_on,
     weighed,
 )
-from gpu_report.tables.sessions import ONE_SESSION
+from gpu_report.tables.sessions import ONE_SESSION, Sessions
 from gpu_report.tables.statistics import Spread, ratio, summarise
-from tests.factories import make_records, make_study
+from tests.factories import make_record, make_records, make_study
 
 SPREAD = Spread(0.001, 20)
 NOISE = (0.4, -1.0, 0.9, -0.7, 0.4)
@@ -156,6 +157,30 @@ def test_only_what_is_significant_is_claimed_and_numbers_only_of_the_same_machin
     assert all(claim.figure.p < 0.05 for claim in elsewhere)
     assert len({(claim.kind, claim.sides) for claim in here}) == len(here)
     assert sum(claim.kind == "throughput" for claim in here) == len(records)
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.002, CONTRADICTED), (0.1, REPRODUCED)])
+def test_a_sentinel_that_varies_more_excuses_only_what_varies_like_it(
+    noise: float, expected: str
+) -> None:
+    slug = "cnn-small-cpu-b8-w0-fp32-e3"
+    then, now = (
+        {slug: make_record(slug, throughput_per_s=speed, noise=noise)} for speed in (1000.0, 800.0)
+    )
+    speeds = [each.throughput_per_s for each in then[slug].repetitions]
+    claim = Claim(kind="throughput", variant=slug, figure=summarise(speeds))
+    sentinels = [Spread(0.005, 20, 0.001, 20), Spread(0.15, 20, 0.1, 20)]
+
+    rows = tabulate_reproduction(
+        [claim],
+        then,
+        now,
+        untestable={},
+        sessions=Sessions(spreads=sentinels),
+        is_same_machine=True,
+    )
+
+    assert rows[claim]["verdict"] == expected
 
 
 SECONDS = {"cpu": 30.0, "eager": 3.0, "graphs": 4.0, "compile": 5.0}
