@@ -26,6 +26,9 @@ IMPORTED: Final = Path("results/imported")
 its place.
 """
 PUBLISHED: Final = Path("results/published")
+"""Bundles of machines; those of a study that has a folder of its name in it are there, so that two
+studies of a machine stand beside each other.
+"""
 BUNDLE_SUFFIX: Final = ".tar.xz"
 
 _HERE: Final = "here"
@@ -90,7 +93,8 @@ def choose_machines(
     configured = config.get("machines", (_HERE, _PUBLISHED))
     requests = read_requests() if requests is None else requests
     # A damaged bundle must not keep a machine from being measured when nothing else is to be shown.
-    bundles = {} if {*configured} <= {_HERE, *requests} else find_bundles(published)
+    is_alone = {*configured} <= {_HERE, *requests}
+    bundles = {} if is_alone else find_bundles(published_for(config["name"], published))
     chosen = _names(configured, bundles, requests, find_here)
     of_cluster = {name: requests[name] for name in chosen if name in requests}
     if of_cluster and _HERE in chosen:
@@ -150,6 +154,11 @@ def choose_machines(
             f"machines: no machine is left to show; {'; '.join(notes) or _known(bundles)}"
         )
     return Shown(machines=tuple(machines), notes=tuple(notes))
+
+
+def published_for(study: str, published: Path = PUBLISHED) -> Path:
+    """Where the published bundles are that a study of this name is compared with."""
+    return own if (own := published / study).is_dir() else published
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from gpu_report.bundles.shown_machines import (
     BUNDLE_SUFFIX,
     IMPORTED,
     MACHINES,
-    PUBLISHED,
     find_bundles,
+    published_for,
 )
 from gpu_report.commands.results_folder import REPORT, ResultsFolder
 from gpu_report.errors import BundleError, ConfigError, GpuReportError, RecordError, ReportError
@@ -34,14 +34,15 @@ def pack(arguments: Namespace) -> None:
 
     machine = arguments.machine or find_machine().id
     name = f"{machine}{BUNDLE_SUFFIX}"
+    study = str(read_config(arguments.configfile).get("name", ""))
     target = arguments.out or (
-        Path("results") / f"with-traces-{name}" if arguments.traces else PUBLISHED / name
+        Path("results") / f"with-traces-{name}" if arguments.traces else published_for(study) / name
     )
     packed = pack_results(
         MACHINES / machine,
         target,
         machine=machine,
-        study=str(read_config(arguments.configfile).get("name", "")),
+        study=study,
         with_traces=arguments.traces,
         allow_dirty=arguments.allow_dirty,
     )
@@ -71,10 +72,11 @@ def cite(arguments: Namespace) -> None:
     """
     from gpu_report.writing.citation import artifact_paragraph, measurements_entry, software_entry
 
-    source = _results_to_cite(arguments.results)
-    bundle = source if source.is_file() else None
     configfile = arguments.configfile
     config = read_config(configfile)
+    published = published_for(str(config.get("name", "")))
+    source = _results_to_cite(arguments.results, published)
+    bundle = source if source.is_file() else None
     with unpacking.results_at(source) as folder:
         is_here, study_file = folder.resolve().parent == MACHINES.resolve(), folder / "study.json"
         study = ResultsFolder.of(study_file).study if study_file.exists() else None
@@ -108,21 +110,21 @@ def cite(arguments: Namespace) -> None:
             else f"{taken.plain()} on disk",
             rebuilt=f"On this machine, {command} rebuilds the report from the records."
             if is_here
-            else f"With the bundle in {PUBLISHED}, {command} rebuilds the report without a GPU.",
+            else f"With the bundle in {published}, {command} rebuilds the report without a GPU.",
         ),
     ]
     say("\n\n".join(texts))
 
 
-def _results_to_cite(name: str) -> Path:
-    """The folder or bundle of the machine with this id, or at this path; without a name that of the
-    only machine, of those measured here if there are any.
+def _results_to_cite(name: str, published: Path) -> Path:
+    """The folder or published bundle of the machine with this id, or at this path; without a name
+    that of the only machine, of those measured here if there are any.
     """
     measured, imported = (
         {path.parents[2].name: path.parents[2] for path in folder.glob("*/runs/*/record.json")}
         for folder in (MACHINES, IMPORTED)
     )
-    known = imported | {id_: each.path for id_, each in find_bundles().items()} | measured
+    known = imported | {id_: each.path for id_, each in find_bundles(published).items()} | measured
     chosen = [known.get(name, Path(name))] if name else [*(measured or known).values()]
     if len(chosen) == 1 and chosen[0].exists():
         return chosen[0]

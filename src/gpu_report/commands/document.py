@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from gpu_report.answers.finding import Finding, read_findings
-from gpu_report.bundles.shown_machines import IMPORTED, find_bundles
+from gpu_report.bundles.shown_machines import IMPORTED, find_bundles, published_for
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.figures.declaration import FigureSpec
 from gpu_report.figures.drawing import draw_all
@@ -118,7 +118,7 @@ def results_of(results: ResultsFolder) -> MachineResults:
     """What report, page and notebooks show of a machine, out of its folder."""
     experiments, tables = results.study.experiments_with_variants, results.read_tables()
     bundle = (
-        find_bundles().get(results.resolved.machine)
+        find_bundles(published_for(results.study.name)).get(results.resolved.machine)
         if results.machine_folder.parent == IMPORTED
         else None
     )
