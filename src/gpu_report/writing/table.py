@@ -315,6 +315,8 @@ class TableRow:
     starts_group: bool = False
     lines: int = 1
     """About how many lines of the page it takes."""
+    raised: tuple[str, ...] = ()
+    """The letters of the notes on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,6 +349,8 @@ class TableBlock:
     width: int
     """In columns of TeX's, of which a number with an interval takes two."""
     notes: tuple[Tex, ...] = ()
+    raised_notes: Mapping[str, Tex] = field(default_factory=dict)
+    """By the letter that is raised in the rows that a note is on; a page has those of its rows."""
     source: str = ""
     numbers: tuple[KeyedNumber, ...] = ()
     has_intervals: bool = False
@@ -359,19 +363,24 @@ class TableBlock:
         first, *others = _parts(self.rows, lines_per_page)
         continued = self.title + " (continued)"
         return [
-            replace(self, rows=first),
+            self._part(first),
             *(
                 replace(
-                    self,
+                    self._part(part),
                     name=f"{self.name}_{number}",
                     caption=continued,
                     title=continued,
                     numbers=(),
-                    rows=part,
                 )
                 for number, part in enumerate(others, start=2)
             ),
         ]
+
+    def _part(self, rows: tuple[TableRow, ...]) -> "TableBlock":
+        """Some of the rows, with the notes on them."""
+        raised = {letter for row in rows for letter in row.raised}
+        notes = (note for letter, note in self.raised_notes.items() if letter in raised)
+        return replace(self, rows=rows, notes=(*self.notes, *notes))
 
 
 def table(
@@ -426,16 +435,17 @@ def table(
     for index, row in enumerate(rows):
         first, *others = (text.cell(row) for text in texts)
         below = tuple(text.below(row) for text in texts)
-        raised = _raised([letters[flag] for flag in flags(row)])
+        raised = tuple(letters[flag] for flag in flags(row))
         laid.append(
             TableRow(
                 cells=(
-                    first + raised,
+                    first + _raised(raised),
                     *others,
                     *_number_cells(row, index, metrics, numbers, instead),
                 ),
                 below=below if any(below) else (),
                 lines=max(text.lines(row) for text in texts) + any(below),
+                raised=raised,
             )
         )
     ends = [end for mark in (": ", "; ", ". ") if (end := caption.find(mark)) >= 0]
@@ -462,13 +472,11 @@ def table(
             _in_groups(laid, [_of(group, row) for row in rows], [_of(heading, row) for row in rows])
         ),
         width=sum(widths),
-        notes=(
-            *map(escape, notes),
-            *[
-                _raised([letter]) + f" {MEANINGS.get(flag, flag)}."
-                for flag, letter in letters.items()
-            ],
-        ),
+        notes=tuple(map(escape, notes)),
+        raised_notes={
+            letter: _raised([letter]) + f" {MEANINGS.get(flag, flag)}."
+            for flag, letter in letters.items()
+        },
         source=source,
         numbers=tuple(_keyed(rows, texts, metrics, quantities, name=name, source=source)),
         has_intervals=any(

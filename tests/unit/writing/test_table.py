@@ -5,7 +5,14 @@ import pytest
 
 from gpu_report.errors import ReportError
 from gpu_report.glossary import SHOWN, Metric
-from gpu_report.writing.table import TableBlock, Text, UnknownColumnError, metric, table
+from gpu_report.writing.table import (
+    LINES_PER_PAGE,
+    TableBlock,
+    Text,
+    UnknownColumnError,
+    metric,
+    table,
+)
 
 MISSING = math.nan
 ROWS: list[dict[str, Any]] = [
@@ -70,6 +77,21 @@ def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
     assert [len(page.rows) for page in pages] == [2, 1]
     assert [page.name for page in pages] == ["t", "t_2"]
     assert pages[1].caption.endswith("(continued)")
+
+
+def test_a_page_explains_the_letters_of_its_own_rows_alone() -> None:
+    marked, plain = ROWS[1], ROWS[0]
+
+    first, *others = table(
+        [marked, *[plain] * 2 * LINES_PER_PAGE],
+        name="t",
+        caption="What is in it.",
+        columns=[Text("variant", "name"), SHOWN["speedup"]],
+        flags=lambda row: row["marks"],
+    )
+
+    assert [len(page.notes) for page in (first, *others)] == [1, *(0 for _ in others)]
+    assert others
 
 
 def test_a_metric_that_does_not_exist_is_an_error_that_names_those_that_do() -> None:
