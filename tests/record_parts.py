@@ -195,7 +195,9 @@ def _make_epoch(
         data_wait_ms=[1000 * wall_time_s / steps * run.data_wait_share] * steps,
         samples=samples,
         train_losses=losses,
-        loss_scales=_loss_scales(epoch, steps) if variant.precision == "fp16" else [],
+        loss_scales=_loss_scales(epoch, steps, halvings=3 if "highscale" in variant.options else 1)
+        if variant.precision == "fp16"
+        else [],
         test_loss=run.test_loss * (1 + 2 * (1 - done)) * (1 + offset / 10)
         if facts.test_samples
         else None,
@@ -205,10 +207,11 @@ def _make_epoch(
     )
 
 
-def _loss_scales(epoch: int, steps: int) -> list[float]:
-    """The second step of a training overflows, so that the factor is halved."""
-    lowered = _FIRST_LOSS_SCALE / 2
-    return [_FIRST_LOSS_SCALE if (epoch, step) == (0, 0) else lowered for step in range(steps)]
+def _loss_scales(epoch: int, steps: int, *, halvings: int) -> list[float]:
+    """The second step of a training overflows, and as many of the next, so that each halves the
+    factor.
+    """
+    return [_FIRST_LOSS_SCALE / 2 ** min(halvings, step + epoch * steps) for step in range(steps)]
 
 
 def steps_per_epoch(variant: Variant, facts: WorkloadFacts) -> int:

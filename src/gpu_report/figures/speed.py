@@ -130,7 +130,8 @@ def curves_figure(shown: Shown) -> Figure:
 def _crossing(shown: Shown) -> pd.DataFrame:
     others = shown.rows[~shown.rows["is_baseline"]]
     known = shown.subject.name in set(shown.tables.crossovers["experiment"])
-    return others if known and others[SPEEDUP.column].notna().any() else others.iloc[:0]
+    series = others[others.groupby("workload")["batch_size"].transform("nunique") > 1]
+    return series if known and series[SPEEDUP.column].notna().any() else others.iloc[:0]
 
 
 def crossover_figure(shown: Shown) -> Figure:
@@ -199,7 +200,7 @@ SPEEDUP_ROWS: Final = VariantFigure(
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
     sentences=(extremes_of(SPEEDUP),),
-    unless=(repeats_crossover, _repeats_scaling),
+    unless=(repeats_crossover, _repeats_scaling, is_said_by_table),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(
     name="throughput",

@@ -212,7 +212,8 @@ PHASES: Final = VariantFigure(
         "kernels in that time."
     ),
     along=("workload", "device"),
-    rows=lambda shown: found_in("phases", shown),
+    # A training with a loop of its own has a figure of its own.
+    rows=lambda shown: found_in("phases", shown).loc[lambda rows: ~rows["begins_anew"]],
     draw=phases_figure,
     sentences=(partial(largest_parts, "phases", "phase"),),
     unless=(repeats_crossover,),
