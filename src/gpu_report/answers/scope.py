@@ -2,6 +2,7 @@
 about the machine.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, 
 
 EFFICIENCY: Final = "efficiency"
 TRACE: Final = "trace"
+SOURCES: Final = "sources"
 """Chapters about the whole machine, in place of an experiment's name; no experiment can take one of
 these.
 """
@@ -173,6 +175,11 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
     rows = {
         (EFFICIENCY, "efficiency"): tuple(with_variants(tables.efficiency, variants)),
         (TRACE, "step_shares"): tuple(steps),
+        (SOURCES, "sources"): tuple(
+            row
+            for row in rows_of(tables.sources)
+            if row["metric"] in ("speedup", "ratio") and not math.isnan(row["ours"])
+        ),
     }
     return [
         Scope(name=name, axis="", table=table, tables=tables, rows=found)

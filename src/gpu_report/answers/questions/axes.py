@@ -1,7 +1,7 @@
-"""Questions about any axis, those about DataLoader workers, and the one about the study as a whole.
+"""Questions about any axis, those about DataLoader workers, and those about the study as a whole.
 
 Which value trains fastest? Does any cost quality, or save energy (B2, C4)? Do DataLoader workers
-help, and how many suffice (E4)? Does each workload learn?
+help, and how many suffice (E4)? Does each workload learn? Do the sources' comparisons hold here?
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpu_report.answers.estimate import (
     Side,
+    doubts_about,
     estimate,
     falls,
     is_paired,
@@ -44,7 +45,7 @@ from gpu_report.answers.question import (
     surely_faster,
     verdict_of,
 )
-from gpu_report.answers.scope import Group, Scope, key_of, saves_memory
+from gpu_report.answers.scope import SOURCES, Group, Scope, key_of, saves_memory
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import fastest_of, grouped
@@ -377,4 +378,30 @@ def _learns(title: str, key: str, rows: Sequence[Row], table: str) -> Answer:
         subject=title,
         evidence=evidence_of_columns(rows, {"quality": metric}, table),
         key=key,
+    )
+
+
+@question("Is what the sources report as faster also faster here?", SOURCES)
+def faster_too(scope: Scope) -> Iterator[Answer]:
+    """Each source compares two trainings, by a factor above 1 or by saying which is faster. Ours
+    agree if the interval of their factor is above 1, and contradict it if it is below.
+    """
+    cases: dict[Side, list[str]] = {"above": [], "unclear": [], "below": []}
+    for row in scope.rows:
+        ours = replace(estimate(row, "ours"), doubts=doubts_about("throughput_per_s", row))
+        cases[ours.against(1.0)].append(f"{row['measured']} ({times(ours, short=True)})")
+    agreeing = how_many(len(cases["above"]), len(scope.rows), "comparison")
+    others: tuple[tuple[Side, str], ...] = (
+        ("unclear", "too close to call"),
+        ("below", "the slower one here"),
+    )
+    rest = [f"; {words}: {listed(cases[side])}" for side, words in others if cases[side]]
+    yield Answer(
+        verdict="no" if cases["below"] else "too close to call" if rest else "yes",
+        statement="The faster training of a source was also the faster one here in "
+        f"{agreeing}{''.join(rest)}.",
+        evidence=[
+            evidence(row["measured"], times(estimate(row, "ours")), scope.table, row)
+            for row in scope.rows
+        ],
     )

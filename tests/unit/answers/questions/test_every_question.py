@@ -23,6 +23,7 @@ from tests.searches import CONFIG as SEARCHES
 from tests.searches import make_search
 from tests.unit.answers.editing import Case, base, rule_of
 from tests.unit.answers.loops import base_of_loops
+from tests.unit.answers.questions.test_sources import base_with_sources
 from tests.unit.answers.shared import base_of_shared
 
 MODULES = sorted(
@@ -71,6 +72,7 @@ def scopes() -> Iterator[Scope]:
         base_of_loops(),
         base_of_shared(),
         (of_searches, make_tables(of_searches, [], searches=searches)),
+        (base()[1], base_with_sources()),
     ):
         for experiment in study.experiments:
             yield experiment_scope(tables, experiment)
