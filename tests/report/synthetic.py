@@ -87,7 +87,7 @@ def render_machines(
     names = [experiment.name for experiment in study.experiments]
     return render_report(
         title=title or study.title,
-        layout=experiment_layout(names[0]) if alone else report_layout(names),
+        layout=experiment_layout(names[0]) if alone else report_layout(names, study.leave_out),
         experiments=study.experiments,
         machine=machines[0],
         comparison=comparison,

@@ -86,7 +86,9 @@ def write_sections(arguments: Namespace) -> None:
         title=f"{results.study.title}: {alone.replace('_', ' ')}" if alone else results.study.title,
         layout=experiment_layout(alone)
         if alone
-        else report_layout([experiment.name for experiment in results.study.experiments]),
+        else report_layout(
+            [experiment.name for experiment in results.study.experiments], results.study.leave_out
+        ),
         experiments=results.study.experiments,  # also those without a variant on the machine
         machine=machine,
         comparison=comparison,

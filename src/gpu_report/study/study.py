@@ -172,6 +172,8 @@ class Study:
     """Measured at the begin, on the way and at the end, to show how the machine drifts."""
     minutes: float | None = None
     """Time budget of measuring; without one, every variant is measured in all processes."""
+    leave_out: tuple[str, ...] = ()
+    """Sections of the report that are left out."""
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
@@ -384,6 +386,7 @@ def load_study(
             for variant in dict.fromkeys(sentinels)
         ),
         minutes=config.get("minutes"),
+        leave_out=tuple(config.get("leave_out", ())),
     )
 
 

@@ -9,7 +9,8 @@ from gpu_report.writing.layout import (
     report_layout,
 )
 
-WRITTEN = [f"report/{name}" for name in [*WRITTEN_BY_HAND, *report_layout(EXPERIMENTS).files]]
+LAYOUT = report_layout(EXPERIMENTS, config.get("leave_out", ()))
+WRITTEN = [f"report/{name}" for name in [*WRITTEN_BY_HAND, *LAYOUT.files]]
 WRITTEN_ALONE = [
     f"report/experiments/{{experiment}}/{name}"
     for name in [*WRITTEN_BY_HAND, *experiment_layout("{experiment}").files]

@@ -18,7 +18,7 @@ FLOATS_FOLDER: Final = "floats"
 LISTED_SOURCES: Final = ("measure/training.py", "measure/profiling.py")
 """The files of which the implementation section lists functions, inside the package."""
 
-_OPENING: Final = ("summary", "limit_cards", "machine", "workloads")
+_OPENING: Final = ("machine", "workloads")
 _CLOSING: Final = ("transfer", "efficiency", "trace", "energy", "recommendations")
 """Sections before and after those of the experiments."""
 _EXPERIMENTS_IN_APPENDIX: Final = (
@@ -28,7 +28,14 @@ _EXPERIMENTS_IN_APPENDIX: Final = (
     "linear_regression_size",
 )
 """Experiments of the default study that a reader can do without at first."""
-_APPENDIX: Final = ("machines", "networks", "convergence", "trace_details", "implementation")
+_APPENDIX: Final = (
+    "machines",
+    "sources",
+    "networks",
+    "convergence",
+    "trace_details",
+    "implementation",
+)
 _LAST: Final = "appendix"
 
 
@@ -58,20 +65,26 @@ class Layout:
         return ["gpu_report.tex", "numbers.tex", NUMBERS_CSV, *sections, *self.others]
 
 
-def report_layout(experiments: Sequence[str]) -> Layout:
-    """The report on a machine."""
+def report_layout(experiments: Sequence[str], leave_out: Sequence[str] = ()) -> Layout:
+    """The report on a machine, without the sections that the study leaves out. Where that is what
+    limits each model, the results of the sources are in its place.
+    """
+    body = (
+        "summary",
+        "sources" if "limit_cards" in leave_out else "limit_cards",
+        *_OPENING,
+        *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX),
+        *_CLOSING,
+    )
+    appendix = (
+        *_APPENDIX,
+        *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX),
+        _LAST,
+    )
     return Layout(
         template="gpu_report",
-        body=(
-            *_OPENING,
-            *(name for name in experiments if name not in _EXPERIMENTS_IN_APPENDIX),
-            *_CLOSING,
-        ),
-        appendix=(
-            *_APPENDIX,
-            *(name for name in experiments if name in _EXPERIMENTS_IN_APPENDIX),
-            _LAST,
-        ),
+        body=tuple(name for name in body if name not in leave_out),
+        appendix=tuple(name for name in appendix if name not in {*leave_out, *body}),
         others=("gpu_analysis_sections.tex", HEADLINE_FILE),
     )
 

@@ -239,10 +239,13 @@ def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
 
 def notes_on_source(row: Row) -> list[str]:
     """What differs from the source, or why ours is missing, and the quality flags of ours."""
-    return [*filter(None, [row["differs"]]), *flags_but_projected(row)]
+    flags = flags_but_projected(row) if row["metric"] not in _NO_TIMES else []
+    return [*filter(None, [row["differs"]]), *flags]
 
 
 _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
+_NO_TIMES: Final = ("parameters", "quality", "memory_peak_mib", "memory_percent")
+"""Metrics of the sources that no quality flag of a time is about."""
 
 
 _METHODS: Final = {"ddp": "DDP", "dp": "DataParallel (discouraged)"}
@@ -733,7 +736,7 @@ _LONGEST_HEADING = 100
 """Characters of a heading: what is longer fills the contents, where no entry breaks over a
 column.
 """
-_AXES = ("batch_size", "epochs", "steps_per_epoch", "workers", "precision", "device")
+_AXES = ("batch_size", "epochs", "steps_per_epoch")
 
 
 def trained_models(records: Sequence[Record]) -> list[Mapping[str, Any]]:

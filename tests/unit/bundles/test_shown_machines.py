@@ -1,4 +1,5 @@
 import copy
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +135,21 @@ def test_a_cut_bundle_keeps_nobody_from_showing_this_machine_alone(tmp_path: Pat
     assert [machine.id for machine in choose(["here"], tmp_path).machines] == [IN_HAND.id]
     with pytest.raises(BundleError, match=f"{H100}.tar.xz is damaged or no bundle"):
         choose(["here", "published"], tmp_path)
+
+
+def test_a_study_with_a_folder_of_its_own_is_compared_with_what_is_in_it(
+    published: Path, tmp_path: Path
+) -> None:
+    for folder, machine in ((tmp_path, H100), (tmp_path / "mine", LAPTOP)):
+        folder.mkdir(exist_ok=True)
+        shutil.copy(published / f"{machine}.tar.xz", folder)
+
+    of_default, of_mine = (
+        choose(["here", "published"], tmp_path, name=name) for name in ("default", "mine")
+    )
+
+    assert [machine.id for machine in of_default.machines] == [IN_HAND.id, H100]
+    assert [machine.id for machine in of_mine.machines] == [IN_HAND.id, LAPTOP]
 
 
 def test_two_bundles_of_one_machine_are_refused(published: Path, tmp_path: Path) -> None:

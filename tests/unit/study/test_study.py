@@ -242,6 +242,9 @@ BAD = {
     r"machines\[0\]: 'My Machine' is not allowed": lambda config: config.update(
         machines=["My Machine"]
     ),
+    r"leave_out\[0\]: 'summary' is not allowed; use one of: limit_cards, ": lambda config: (
+        config.update(leave_out=["summary"])
+    ),
     "name: 'tiny.n' is not allowed; it must match": lambda config: config.update(name="tiny\n"),
     f"name: '{'a' * 10}.*' is not allowed; use at most 100 characters": lambda config: (
         config.update(name="a" * 101)

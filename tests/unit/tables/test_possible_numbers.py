@@ -20,9 +20,12 @@ from gpu_report.tables.traces import STEP_PARTS
 from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
-STUDY = PROJECT / "config" / "study.yaml"
-BUNDLES = find_bundles(PROJECT / "results" / "published")
-IN_EVERY_RUN = ("h200-140gb-x1-xeon-16c",)
+BUNDLES = {
+    f"{study}: {name}": (bundle.path, PROJECT / "config" / f"{study}.yaml")
+    for study, folder in (("study", "."), ("sources", "sources"))
+    for name, bundle in find_bundles(PROJECT / "results" / "published" / folder).items()
+}
+IN_EVERY_RUN = ("study: h200-140gb-x1-xeon-16c",)
 ROUNDING = 1e-9
 
 WHOLES = {
@@ -57,7 +60,8 @@ def tables(request: pytest.FixtureRequest) -> Tables:
         "high variance": {"noise": 0.9},
     }
     if request.param in BUNDLES:
-        return read_bundle(BUNDLES[request.param].path, study=STUDY).tables
+        path, study = BUNDLES[request.param]
+        return read_bundle(path, study=study).tables
     study = make_study()
     return make_tables(study, make_records(study, **made[request.param]))
 

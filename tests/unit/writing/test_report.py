@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import yaml
 
 from gpu_report.errors import ReportError
 from gpu_report.workloads.transformer import TransformerClassification
 from gpu_report.writing.environment import TEMPLATES
 from gpu_report.writing.layout import FLOATS_FOLDER, experiment_layout, report_layout
-from tests.factories import make_record, make_records, make_study
+from tests.factories import CONFIG, make_record, make_records, make_study
 from tests.report.synthetic import (
     render_devices,
     render_machines,
@@ -20,6 +21,7 @@ from tests.report.synthetic import (
     tables_of,
 )
 
+SCHEMA = Path(__file__).parents[3] / "src/gpu_report/study/study.schema.yaml"
 EXPERIMENTS = [experiment.name for experiment in make_study().experiments]
 
 
@@ -52,6 +54,20 @@ def test_every_reference_has_a_label_and_no_label_stands_twice(shown: tuple[str,
     )
     assert len(labels) == len(set(labels))
     assert set(re.findall(r"\\gpurepref\{([^}]+)\}", text)) <= set(labels)
+
+
+def test_what_a_study_leaves_out_is_neither_written_nor_referred_to() -> None:
+    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    names = schema["properties"]["leave_out"]["items"]["enum"]
+    config = {**yaml.safe_load(CONFIG.read_text("utf-8")), "leave_out": names}
+
+    files = render_study(make_study(config=config, devices=("cpu", "cuda")))
+
+    text = whole(files)
+    assert not {f"sections/{name}.tex" for name in names} & files.keys()
+    assert not {f"sec:{name}" for name in names} & {*re.findall(r"\\gpurepref\{([^}]+)\}", text)}
+    listed = files["gpu_report.tex"] + files["gpu_analysis_sections.tex"]
+    assert not re.findall(rf"\b(?:{'|'.join(names)})\b", "".join(re.findall(r"\{[^}]*\}", listed)))
 
 
 def test_sections_with_nothing_to_show_are_left_out_and_their_questions_listed_once() -> None:
