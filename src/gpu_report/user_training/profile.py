@@ -30,7 +30,6 @@ from pydantic_core import to_json
 from gpu_report import __version__
 from gpu_report.answers.phrases import CPU
 from gpu_report.answers.question import HALF
-from gpu_report.answers.questions import trace as traces
 from gpu_report.errors import ProfileError
 from gpu_report.glossary import device_words
 from gpu_report.measure.run import trace_name
@@ -67,6 +66,7 @@ from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.trace import HOST, Trace
 from gpu_report.user_training.card import Card
 from gpu_report.user_training.run import Measured, measure_built_in, measure_own_step
+from gpu_report.user_training.step_parts import PARTS_IN_WORDS, WAITING, parts_of_steps
 from gpu_report.words import device_in_words
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ worth a line.
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\S)")
 _LOOK: Final = "the page that to_html or --html writes shows where the time goes"
-WAITING: Final = "waiting without the CPU (sleep, I/O or a lock)"
-PARTS_IN_WORDS: Final[Mapping[str, str]] = {**traces.PARTS_IN_WORDS, "waiting": WAITING}
 _ELSE_TRY: Final = {
     WAITING: "find the line that sleeps, reads, writes or waits for a lock, for instance with "
     "py-spy dump",
@@ -532,7 +530,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
     measured = replace(measured, device=device)
     is_enough = len(measured.block_times_ms) >= FEWEST_FOR_INTERVAL
     as_timed, waited = _as_timed(rows, measured) if is_enough else (rows, math.nan)
-    parts = _with_waiting(traces.parts_of_steps(as_timed, device), measured, device)
+    parts = _with_waiting(parts_of_steps(as_timed, device), measured, device)
     advice = [
         Suggestion(
             rule=row["rule"],

@@ -77,9 +77,9 @@ class TraceAnalysis:
         Raises:
             FileWriteError: the file cannot be written, or is there and gpu-report did not make it.
         """
-        from gpu_report.answers.questions.trace import PARTS_IN_WORDS, parts_of_steps
         from gpu_report.page.profile import render_profile
         from gpu_report.page.shared import write_page
+        from gpu_report.user_training.step_parts import PARTS_IN_WORDS, parts_of_steps
 
         first = self.ranks[0]
         parts = parts_of_steps(first.rows, first.device or HOST)

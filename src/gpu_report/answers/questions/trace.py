@@ -5,7 +5,7 @@ Where the profiler slowed the step too much, the trace's quality gate leaves the
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -37,11 +37,7 @@ from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
 from gpu_report.tables.marks import FLAGS_OF_SPEED, marks_in
 from gpu_report.tables.statistics import holm
-from gpu_report.tables.traces import STEP_PARTS, shares_of_steps
 from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
-from gpu_report.traces.quality import Gate
-from gpu_report.traces.steps import STEPS
-from gpu_report.traces.tables import TraceTables
 from gpu_report.words import (
     configuration_in_words,
     described,
@@ -55,60 +51,6 @@ BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
 
 _PROFILED: Final = "profiled configuration"
 _SHARE: Final = "share_of_peak"
-_PARTS: Final = {
-    "kernels": ("kernel", "memset"),
-    "transfer": ("memcpy",),
-    "communication": ("communication",),
-    "loader": ("loader",),
-    "launch": ("runtime", "operator", "other"),
-}
-_PARTS_ON_CPU: Final = {
-    "kernels": ("operator",),
-    "communication": ("communication",),
-    "loader": ("loader",),
-    "host": tuple(
-        part for part in STEP_PARTS if part not in ("operator", "communication", "loader")
-    ),
-}
-"""Parts of a step by those of the table of shares; on a CPU nothing goes on behind another part."""
-
-PARTS_IN_WORDS: Final[Mapping[str, str]] = {
-    "kernels": "kernels",
-    "transfer": "copies",
-    "communication": "communication between processes",
-    "loader": "waiting for data",
-    "launch": "launching",
-    "host": "Python between two operations",
-}
-"""Each part as a sentence names it."""
-
-
-def parts_of(row: Row) -> dict[str, float]:
-    """Each part of a variant's step with its share, which sum to 1; none where the trace does not
-    show them.
-
-    Where it does not show how the host's time divides, a part that takes more than half is known
-    all the same.
-    """
-    parts = _PARTS_ON_CPU if row["device"] == CPU else _PARTS
-    shares = {
-        name: sum(float(row[f"{one}_share"]) for one in of_table)
-        for name, of_table in parts.items()
-    }
-    known = {name: part for name, part in shares.items() if not math.isnan(part)}
-    is_whole = len(known) == len(shares) or max(known.values(), default=0.0) > HALF
-    return known if is_whole else {}
-
-
-def parts_of_steps(tables: TraceTables, device: str) -> dict[str, float]:
-    """Each part of the steps of one trace likewise, without those that took nothing; none where its
-    checks do not let the steps through.
-    """
-    steps = tables[STEPS]
-    on_cpu = device == CPU or all(row["device_busy_ms"] is None for row in steps)
-    shares = shares_of_steps(Gate(tables), on_cpu=on_cpu)
-    parts = parts_of({"device": CPU if on_cpu else device, **shares})
-    return {name: part for name, part in parts.items() if part}
 
 
 @question("Is copying, including inside the GPU, the bottleneck of any training?", TRACE)
