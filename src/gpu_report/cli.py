@@ -418,7 +418,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "watch": _Command(
             "watching:watch",
-            "show what a script or a running study does",
+            "show what a script does",
             [
                 _optional(
                     "--interval",
@@ -434,7 +434,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                     metavar="COMMAND",
                 ),
             ],
-            more="and what the machine does; without a command, the study that runs in this folder",
+            more="and what the machine does",
         ),
         "trace": _Command(
             "traces:trace",

@@ -22,7 +22,6 @@ from gpu_report.commands.measuring import (
 )
 from gpu_report.commands.results import write_trace_tables
 from gpu_report.commands.results_folder import ResultsFolder
-from gpu_report.commands.watching import shown_to_watchers
 from gpu_report.measure.hosts import ONE_HOST
 from gpu_report.measure.run import OnProgress
 from gpu_report.measure.variant_run import measure_variant
@@ -65,11 +64,11 @@ def measure_further(arguments: Namespace) -> None:
     kept = _of_other_sessions_or_code(results, records)
     budget_s = math.inf if study.minutes is None else 60 * study.minutes
     limit_s = budget_s - spent(results, {})
-    with machine_to_itself(), shown_to_watchers(results.machine_folder, host=0) as shown:
+    with machine_to_itself():
         take_own_temporary_folder()
         for slug in kept if study.minutes is None else ():
             if is_short(records[slug]):
-                line = shown(slug, LineForEachRun(slug))
+                line = LineForEachRun(slug)
                 records[slug] = measure_whole(results, slug, on_progress=line, hosts=ONE_HOST)
                 say(f"{slug}, measured again from the start: {outcome(records[slug])}")
         while waiting := _waiting(results, records, kept, limit_s):
@@ -77,7 +76,7 @@ def measure_further(arguments: Namespace) -> None:
                 if not _is_time_for(records, slug, limit_s):
                     continue
                 measure_due_sentinels(results)
-                before, line = records[slug], shown(slug, LineForEachRun(slug))
+                before, line = records[slug], LineForEachRun(slug)
                 # Without a budget all at once, so that a model is compiled once.
                 count = 1 if study.minutes else asked_processes(before) - len(before.repetitions)
                 grown = _grown(before, study.measurement(slug), count=count, on_progress=line)

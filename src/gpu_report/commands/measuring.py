@@ -17,7 +17,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpu_report.commands.overview import results_here, results_of, waiting
 from gpu_report.commands.results_folder import BUDGETED, ResultsFolder
-from gpu_report.commands.watching import ToWatchers, in_words, shown_to_watchers
 from gpu_report.errors import ConfigError, GpuReportError, MachineError
 from gpu_report.measure import run as messages
 from gpu_report.measure.calibrate import calibrate as measure_ceilings
@@ -117,13 +116,13 @@ def measure_variant(arguments: Namespace) -> None:
     if (nodes := nodes_to_share(results.study.variant(slug))) > 1:
         start_on(nodes, [sys.executable, "-m", "gpu_report", *sys.argv[1:]])
     require_machine(results.resolved.machine)
-    with machine_to_itself(), shown_to_watchers(results.machine_folder, host=hosts.index) as shown:
+    with machine_to_itself():
         take_own_temporary_folder()
         measure_due_sentinels(results)
         record = measure_whole(
             results,
             slug,
-            on_progress=shown(slug, LineForEachRun(slug)),
+            on_progress=LineForEachRun(slug),
             hosts=hosts,
             processes=range(FIRST_PROCESSES) if results.study.minutes else None,
         )
@@ -252,7 +251,6 @@ def run(arguments: Namespace) -> None:
             / (f"run.host{hosts.index}.log" if hosts.index else "run.log")
         )
         stack.enter_context(machine_to_itself())
-        shown = stack.enter_context(shown_to_watchers(results.machine_folder, host=hosts.index))
         terminal = stack.enter_context(stderr_to(log))
         take_own_temporary_folder()
         for measurement in measurements:
@@ -269,7 +267,6 @@ def run(arguments: Namespace) -> None:
                     terminal=terminal,
                     hosts=hosts,
                     keeps=keeps,
-                    shown=shown,
                 )
         for slug in searches:
             _search_one(results, slug)
@@ -390,7 +387,6 @@ def _run_one(
     terminal: TextIO,
     hosts: Hosts,
     keeps: bool,
-    shown: ToWatchers,
 ) -> None:
     columns = (
         TextColumn("{task.description}"),
@@ -402,11 +398,11 @@ def _run_one(
         task = bar.add_task("starting", total=1.0, speed="")
 
         def show(progress: messages.Progress) -> None:
-            bar.update(task, completed=progress.share_done, description=in_words(progress))
+            bar.update(task, completed=progress.share_done, description=_in_words(progress))
             if progress.samples_per_s is not None:
                 bar.update(task, speed=throughput(progress.samples_per_s).plain())
 
-        record = measure_whole(results, slug, on_progress=shown(slug, show), hosts=hosts)
+        record = measure_whole(results, slug, on_progress=show, hosts=hosts)
         bar.update(
             task,
             completed=1.0,
@@ -482,7 +478,15 @@ class LineForEachRun:
     def __call__(self, progress: messages.Progress) -> None:
         if progress.repetition != self._seen:
             self._seen = progress.repetition
-            say(f"{self._slug}: {in_words(progress)}")
+            say(f"{self._slug}: {_in_words(progress)}")
+
+
+def _in_words(progress: messages.Progress) -> str:
+    """Where a measurement is."""
+    if progress.is_profiled:
+        return "profiled run"
+    run_text = f"process {progress.repetition + 1} of {progress.repetitions}"
+    return f"{run_text}, epoch {progress.epoch + 1} of {progress.epochs}"
 
 
 def outcome(record: Record) -> str:

@@ -1,9 +1,7 @@
-"""The command that shows what a training script, or the study in this folder, and the machine do:
-`gpu-report watch`.
+"""The command that shows what a training script and the machine do: `gpu-report watch`.
 
 script -> its counts of steps, in a file -> with NVML and psutil one view about once a second, on
 standard error
-study  -> what it measures now, likewise
 
 Nothing here needs PyTorch. On a terminal the view takes the last two lines and the script scrolls
 above them, as apt does it; else it is one plain line per interval. The script writes to the
@@ -11,7 +9,6 @@ terminal itself, so that its progress bars and debugger work; rich.live.Live wou
 lines.
 """
 
-import json
 import os
 import signal
 import statistics
@@ -20,22 +17,17 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import psutil
 
-from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.errors import ProfileError
-from gpu_report.measure.run import OnProgress, Progress
 from gpu_report.measure.telemetry import Device, nvidia_devices
 from gpu_report.printing.number_format import duration, memory, percent, quantity, share, throughput
-from gpu_report.storage.locks import RunningProcess, snakemake_here
-from gpu_report.study.variant import Variant
 from gpu_report.user_training.step_counts import (
     COUNTS_FILE,
     LINE_TO_ADD,
@@ -66,12 +58,10 @@ _OF_GPU: Final = {
 
 
 def watch(arguments: Namespace) -> None:
-    """Run the script, watch it until it ends, and exit with its status; without one, watch the
-    study that runs here.
+    """Run the script, watch it until it ends, and exit with its status.
 
     Raises:
-        ProfileError: there is no such command, none was given and nothing runs, or the interval is
-            not positive.
+        ProfileError: there is no such command, none was given, or the interval is not positive.
         SystemExit: when the script has ended.
     """
     command = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
@@ -80,8 +70,9 @@ def watch(arguments: Namespace) -> None:
             f"--interval: it is {arguments.interval:g}; expected a positive number of seconds"
         )
     if not command:
-        _watch_study(arguments.interval)
-        return
+        raise ProfileError(
+            "watch: no command was given; expected gpu-report watch -- python train.py ARGS"
+        )
     with tempfile.TemporaryDirectory(prefix="gpu-report-") as folder, nvidia_devices() as devices:
         counts_file = Path(folder, "steps.json")
         counts_file.touch()
@@ -93,42 +84,12 @@ def watch(arguments: Namespace) -> None:
                 "instance python train.py"
             ) from error
         with process, _signals_passed_on(process), _view(arguments.interval, devices) as view:
-            watched = _Watched([process.pid], counts_file, devices)
+            watched = _Watched(process.pid, counts_file, devices)
             while (status := _ended_within(process, _SAMPLE_S)) is None:
-                view.show(watched.sample(), watched.measuring)
+                view.show(watched.sample())
         for line in watched.ending():
             _write(f"{line}\n")
     sys.exit(status if status >= 0 else _SIGNAL_STATUS - status)
-
-
-def _watch_study(interval_s: float) -> None:
-    """Until the runs of Snakemake and of `gpu-report run` that work on this folder have ended, or
-    Ctrl-C is pressed.
-    """
-    if not (running := _running_here()):
-        raise ProfileError(
-            "watch: no command was given, and no study is measured in this folder; expected "
-            "gpu-report watch -- python train.py ARGS, or a run of snakemake or gpu-report run to "
-            "watch"
-        )
-    with (
-        suppress(KeyboardInterrupt),
-        nvidia_devices() as devices,
-        _view(interval_s, devices) as view,
-    ):
-        watched = _Watched(running, None, devices)
-        while running := _running_here():
-            watched.pids = running
-            view.show(watched.sample(), watched.measuring or "no configuration is being measured")
-            time.sleep(_SAMPLE_S)
-    for line in watched.ending():
-        _write(f"{line}\n")
-
-
-def _running_here() -> list[int]:
-    measuring = measuring_now(MACHINES)
-    found = [*snakemake_here(), *([measuring.process] if measuring is not None else [])]
-    return [each.process_id for each in found]
 
 
 def _ended_within(process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
@@ -172,19 +133,12 @@ def _is_in_foreground() -> bool:
 
 
 class _Watched:
-    """Samples of the script, or of a study without counts of steps: what they mean since the last
+    """Samples of the script, with the processes that it started: what they mean since the last
     one.
-
-    `pids` are the processes whose children count besides; `measuring` is which configuration one of
-    them measures now.
     """
 
-    def __init__(
-        self, pids: Sequence[int], counts_file: Path | None, devices: Mapping[str, Device]
-    ) -> None:
-        self.pids, self._counts_file, self._devices = pids, counts_file or Path(os.devnull), devices
-        self.measuring = ""
-        self._is_study = counts_file is None
+    def __init__(self, pid: int, counts_file: Path, devices: Mapping[str, Device]) -> None:
+        self._pid, self._counts_file, self._devices = pid, counts_file, devices
         self._counts: StepCounts | None = None
         self._rates: StepRates | None = None
         """The last that were seen, since a step may take longer than a sample."""
@@ -196,11 +150,6 @@ class _Watched:
     def sample(self) -> "dict[str, float]":
         """By name; a value that is not known is left out."""
         found = {**self._of_steps(), **self._of_script(), **self._of_gpu()}
-        now = measuring_now(MACHINES)
-        self.measuring = (
-            now.text if now is not None and now.process.process_id in self._processes else ""
-        )
-        self._is_study |= bool(self.measuring)
         self._samples.append(found)
         return found
 
@@ -212,7 +161,7 @@ class _Watched:
             lines.append(
                 f"gpu-report: watched for {passed}; on average {_of_machine(_means(self._samples))}"
             )
-        if not self._is_study and read_counts(self._counts_file) is None:
+        if read_counts(self._counts_file) is None:
             lines.append(
                 "gpu-report: insufficient data: no step was seen; to see what limits the script, "
                 f"import gpu_report and put `{LINE_TO_ADD}` around its training step"
@@ -236,10 +185,9 @@ class _Watched:
 
     def _of_script(self) -> dict[str, float]:
         alive: dict[int, psutil.Process] = {}
-        for pid in self.pids:
-            with suppress(psutil.Error):
-                script = psutil.Process(pid)
-                alive |= {each.pid: each for each in (script, *script.children(recursive=True))}
+        with suppress(psutil.Error):
+            script = psutil.Process(self._pid)
+            alive = {each.pid: each for each in (script, *script.children(recursive=True))}
         self._processes = {pid: self._processes.get(pid, each) for pid, each in alive.items()}
         cpu_percent = resident_mib = 0.0
         for each in self._processes.values():
@@ -352,14 +300,14 @@ class _PlainLines:
         self._due_s = time.monotonic() + interval_s
         self._samples: list[dict[str, float]] = []
 
-    def show(self, found: dict[str, float], measuring: str) -> None:
+    def show(self, found: dict[str, float]) -> None:
         self._samples.append(found)
         if time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + self._interval_s
         means = _means(self._samples)
         self._samples.clear()
-        _write(f"gpu-report: {measuring or _of_loop(means)}; {_of_machine(means)}\n")
+        _write(f"gpu-report: {_of_loop(means)}; {_of_machine(means)}\n")
 
 
 class _LastLines:
@@ -371,11 +319,11 @@ class _LastLines:
         self.reserve()
         self._draw("waiting for the first step")
 
-    def show(self, found: dict[str, float], measuring: str) -> None:
+    def show(self, found: dict[str, float]) -> None:
         with suppress(OSError):  # the terminal is gone
             if _terminal_size() != self._size:
                 self._scroll_above()
-        self._draw(measuring or _of_loop(found), _of_machine(found))
+        self._draw(_of_loop(found), _of_machine(found))
 
     def reserve(self) -> None:
         """Scroll until the last lines are empty, and keep them."""
@@ -401,77 +349,3 @@ class _LastLines:
             for number, line in enumerate(lines)
         )
         _write(f"\x1b7{drawn}\x1b8")
-
-
-_FILE: Final = "measuring.host{}.json"
-
-ToWatchers = Callable[[str, OnProgress], OnProgress]
-"""Of a variant, what shows its progress to watchers besides."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuringNow:
-    """A configuration that a process measures, and how far it is, in words."""
-
-    process: RunningProcess
-    text: str
-
-
-@contextmanager
-def shown_to_watchers(machine_folder: Path, *, host: int) -> Iterator[ToWatchers]:
-    """Inside, progress of a variant also goes into the file; what cannot be written is left out."""
-    file, process = machine_folder / _FILE.format(host), RunningProcess.this()
-
-    def write(text: str) -> None:
-        with suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(asdict(MeasuringNow(process=process, text=text))), "utf-8")
-
-    def about(slug: str, on_progress: OnProgress) -> OnProgress:
-        write(f"{slug}: starting")
-        due_s = time.monotonic()
-
-        def show(progress: Progress) -> None:
-            nonlocal due_s
-            on_progress(progress)
-            if time.monotonic() >= due_s:
-                due_s = time.monotonic() + _SAMPLE_S
-                write(f"{slug}: {in_words(progress)}{_speed(slug, progress)}")
-
-        return show
-
-    try:
-        yield about
-    finally:
-        with suppress(OSError):
-            file.unlink(missing_ok=True)
-
-
-def measuring_now(machines: Path) -> MeasuringNow | None:
-    """What a process on this host measures for one of the machines in the folder; None where
-    nothing is.
-    """
-    for file in machines.glob(f"*/{_FILE.format('*')}"):
-        with suppress(
-            OSError, ValueError, TypeError, KeyError
-        ):  # it is being written, or by another version
-            found = json.loads(file.read_text("utf-8"))
-            process = RunningProcess(**found["process"])
-            if process.is_here:
-                return MeasuringNow(process=process, text=str(found["text"]))
-    return None
-
-
-def in_words(progress: Progress) -> str:
-    """Where a measurement is."""
-    if progress.is_profiled:
-        return "profiled run"
-    run_text = f"process {progress.repetition + 1} of {progress.repetitions}"
-    return f"{run_text}, epoch {progress.epoch + 1} of {progress.epochs}"
-
-
-def _speed(slug: str, progress: Progress) -> str:
-    if not progress.samples_per_s:
-        return ""
-    step_s = Variant.from_slug(slug).batch_size / progress.samples_per_s
-    return f", {throughput(progress.samples_per_s).plain()}, {duration(step_s).plain()} a step"

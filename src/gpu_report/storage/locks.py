@@ -130,11 +130,6 @@ class RunningProcess:
         )
 
     @property
-    def is_here(self) -> bool:
-        """Whether it is known to run on this host."""
-        return self.host == platform.node() and self.alive
-
-    @property
     def alive(self) -> bool:
         """Whether it may still run; a run on another host cannot be looked at and counts as
         alive.
@@ -180,11 +175,6 @@ def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") ->
         if known and not alive:
             for lock in (project / _SNAKEMAKE / "locks").glob("*.lock"):
                 lock.unlink(missing_ok=True)
-
-
-def snakemake_here(project: Path = Path()) -> list[RunningProcess]:
-    """The runs of Snakemake on this host that work on the project now."""
-    return [run for run in _read(project / _REGISTRY) if run.is_here]
 
 
 def _read(registry: Path) -> list[RunningProcess]:

@@ -2,21 +2,18 @@
 standard error.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_report.cli import main
 from gpu_report.commands import watching
-from gpu_report.storage.locks import RunningProcess
 from gpu_report.user_training.step_counts import CountsWriter, StepCounts, rates, read_counts
 
 WATCH = [sys.executable, "-m", "gpu_report", "watch", "--interval", "0.5", "--"]
@@ -123,6 +120,7 @@ def test_a_broken_standard_error_does_not_end_the_script_or_change_its_output() 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["watch"], "watch: no command was given"),
         (["watch", "--interval", "0", "--", "true"], "--interval: it is 0"),
         (["watch", "--", "/no/such/program"], "watch: cannot run '/no/such/program'"),
     ],
@@ -151,7 +149,7 @@ def test_the_host_between_steps_is_a_wait_for_data_on_the_cpu_alone(
 ) -> None:
     path = tmp_path / "steps.json"
     path.touch()
-    watched = watching._Watched([os.getpid()], path, {})
+    watched = watching._Watched(os.getpid(), path, {})
     assert "no step seen" in watching._of_loop(watched.sample())
     for number in (1, 2):
         counts = StepCounts(
@@ -194,63 +192,3 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(
     assert (
         rates(replace(before, waited_s=after.waited_s + 1), after) is None
     )  # counted by a watch before
-
-
-STUDY = """
-import os, time
-from pathlib import Path
-from gpu_report.bundles.shown_machines import MACHINES
-from gpu_report.commands.watching import shown_to_watchers
-from gpu_report.measure.run import Progress
-seen = []
-with shown_to_watchers(MACHINES / "here", host=0) as shown:
-    show = shown("lstm-cpu-b32-w0-fp32-e3x10", seen.append)
-    Path("ready").touch()
-    for step in range(50):
-        counts = {"repetition": 1, "repetitions": 5, "epoch": 0, "epochs": 3}
-        show(Progress(**counts, step=step, steps=50, samples_per_s=64.0))
-        time.sleep(0.1)
-assert len(seen) == 50
-"""
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Measures for five seconds, in a folder of its own."""
-    with subprocess.Popen([sys.executable, "-c", STUDY], cwd=tmp_path) as process:
-        while not (tmp_path / "ready").exists():
-            time.sleep(0.05)
-        yield process
-
-
-def test_beside_a_study_it_shows_the_configuration_and_the_machine_and_ends_with_it(
-    study: "subprocess.Popen[bytes]", tmp_path: Path
-) -> None:
-    ended = subprocess.run(WATCH[:-1], cwd=tmp_path, capture_output=True, text=True, check=True)
-
-    assert study.wait() == 0
-    line = next(line for line in ended.stderr.splitlines() if "process 2 of 5" in line)
-    assert (
-        "lstm-cpu-b32-w0-fp32-e3x10: process 2 of 5, epoch 1 of 3, 64.0 samples/s, 500 ms a step; "
-        in line
-    )
-    assert "CPU" in line
-    assert "gpu_report.step" not in ended.stderr
-    assert not list(tmp_path.glob("results/machines/*/*"))
-
-
-def test_where_nothing_is_measured_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also where a killed run has left its file: no process with its number began when it did."""
-    monkeypatch.chdir(tmp_path)
-    left_over = Path("results/machines/here/measuring.host0.json")
-    left_over.parent.mkdir(parents=True)
-    killed = replace(RunningProcess.this(), started_at=0.0)
-    left_over.write_text(json.dumps({"process": asdict(killed), "text": "lstm"}))
-
-    assert main(["watch"]) == 2
-
-    said = capsys.readouterr().err
-    assert "no study is measured in this folder" in said
-    assert said.count("\n") == 1
