@@ -468,13 +468,13 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
             [
                 _optional(
                     "a",
-                    "the trace to start from, or a folder with one per rank",
+                    "the trace to start from",
                     type=Path,
                     metavar="A",
                 ),
                 _optional(
                     "b",
-                    "the trace to compare with it, or a folder likewise",
+                    "the trace to compare with it",
                     type=Path,
                     metavar="B",
                 ),

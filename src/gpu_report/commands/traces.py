@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gpu_report.errors import GpuReportError
 from gpu_report.printing.number_format import duration, ratio
-from gpu_report.printing.terminal import new_console, say
+from gpu_report.printing.terminal import new_console
 from gpu_report.storage.columns import Table
 from gpu_report.storage.files import write_text_atomically
 from gpu_report.traces.analysis import (
@@ -22,11 +22,9 @@ from gpu_report.traces.analysis import (
     OPERATION,
     STEP,
     TRACE_CHANGES,
-    TracePair,
-    analyse_all,
+    analyse_two,
     change_rows,
     csv_files,
-    paired,
 )
 from gpu_report.traces.card import card, fitted, one_line, rate, steps_of, text_table
 from gpu_report.traces.quality import NOT_RELIABLE
@@ -34,7 +32,6 @@ from gpu_report.traces.tables import TRACE_TABLES, file_name
 from gpu_report.user_training.trace import trace as read
 
 _SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15, KERNEL: 10}
-_SHOWN_IN_BRIEF: Final = {STEP: 1, CATEGORY: 5}
 _COLUMNS: Final = ("", "on", "A", "B", "B - A", "B / A", "calls A", "calls B")
 _TITLES: Final = {
     STEP: "Step time",
@@ -58,39 +55,14 @@ def trace(arguments: Namespace) -> None:
 
 
 def trace_diff(arguments: Namespace) -> None:
-    """Print what changed from one trace to another, per step, and write it as a table; of folders
-    rank by rank.
-
-    The first rank is shown whole, the others without their operations.
+    """Print what changed from one trace to another, per step, and write it as a table.
 
     Raises:
-        TraceError: the folders have no rank in common.
+        TraceError: a trace cannot be read, or one alone has marked steps.
     """
-    console = new_console()
-    pairs, *alone = paired(analyse_all(arguments.a, say), analyse_all(arguments.b, say))
-    for letter, names in zip("AB", alone, strict=True):
-        if names:
-            alone_there = ", ".join(map(one_line, names))
-            console.print(
-                Text(f"{letter} alone has {alone_there}: not compared", style="yellow"),
-                soft_wrap=True,
-            )
-    texts = {}
-    for pair in pairs:
-        rows = change_rows(pair.a.rows, pair.b.rows)
-        if len(pairs) > 1:
-            console.rule(one_line(pair.label), style="dim")
-        _show_changes(pair, rows, _SHOWN if pair is pairs[0] else _SHOWN_IN_BRIEF, console)
-        folder = Path(pair.label) if len(pairs) > 1 else Path()
-        texts[folder / file_name(TRACE_CHANGES)] = TRACE_CHANGES.rows_to_csv(rows)
-    if arguments.out is not None:
-        _write(texts, arguments.out, console)
-
-
-def _show_changes(
-    pair: TracePair, rows: Sequence[Mapping[str, Any]], shown: Mapping[str, int], console: Console
-) -> None:
-    for letter, each in (("A", pair.a), ("B", pair.b)):
+    a, b = analyse_two(arguments.a, arguments.b)
+    rows, console = change_rows(a.rows, b.rows), new_console()
+    for letter, each in (("A", a), ("B", b)):
         console.print(f"{letter}  {one_line(each.path)}", soft_wrap=True)
         console.print(
             f"   {steps_of(each)}, {each.device_name or each.device or 'no work on an accelerator'}"
@@ -101,7 +73,14 @@ def _show_changes(
         )
         for text in dict.fromkeys(failed):
             console.print(Text(f"   {text}", style="yellow"))
-    for level, most in shown.items():
+    _show_changes(rows, console)
+    if arguments.out is not None:
+        text = TRACE_CHANGES.rows_to_csv(rows)
+        _write({Path(file_name(TRACE_CHANGES)): text}, arguments.out, console)
+
+
+def _show_changes(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
+    for level, most in _SHOWN.items():
         of_level = [row for row in rows if row["level"] == level]
         known = [row for row in of_level if row["change_ms"] is not None]
         console.print()

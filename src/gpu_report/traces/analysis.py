@@ -2,14 +2,13 @@
 two of them compared.
 
 FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder name for each
-two of these -> pairs of one rank each -> what changed from one to the other, per step ->
-TRACE_CHANGES
+two of these -> what changed from one to the other, per step -> TRACE_CHANGES
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -181,11 +180,8 @@ def labels(analysed: Sequence[AnalysedTrace]) -> list[str]:
     """A name for each: `rank0` and so on, or the file's name where a rank is not known or has
     several files.
     """
-    return [*_by_label(analysed, with_ranks=have_own_ranks(analysed))]
-
-
-def _by_label(analysed: Sequence[AnalysedTrace], *, with_ranks: bool) -> dict[str, AnalysedTrace]:
-    return {f"rank{each.rank}" if with_ranks else each.path.name: each for each in analysed}
+    with_ranks = have_own_ranks(analysed)
+    return [f"rank{each.rank}" if with_ranks else each.path.name for each in analysed]
 
 
 def have_own_ranks(analysed: Sequence[AnalysedTrace]) -> bool:
@@ -257,51 +253,20 @@ _LEVELS: Final = {
 """Each with its table, and that table's columns that name a row and have its time."""
 
 
-class TracePair(NamedTuple):
-    """Two traces to compare, and their common name, such as `rank0`."""
-
-    label: str
-    a: AnalysedTrace
-    b: AnalysedTrace
-
-
-def paired(
-    a: Sequence[AnalysedTrace], b: Sequence[AnalysedTrace]
-) -> tuple[list[TracePair], list[str], list[str]]:
-    """The traces of each rank that both have, in the order of A, and the names of those that A or B
-    has alone; one trace alone is compared with one, of any rank.
-
-    Where the ranks of one side are not known or have several files, traces whose files have one
-    name are compared.
+def analyse_two(a: Path, b: Path) -> tuple[AnalysedTrace, AnalysedTrace]:
+    """Two trace files to compare per step.
 
     Raises:
-        TraceError: there is no such pair, or one trace of it has marked steps and the other none.
+        TraceError: one cannot be read, or one has marked steps and the other none.
     """
-    with_ranks = have_own_ranks(a) and have_own_ranks(b)
-    in_a, in_b = (_by_label(side, with_ranks=with_ranks) for side in (a, b))
-    if len(a) == len(b) == 1:
-        in_a, in_b = {labels(a)[0]: a[0]}, {labels(a)[0]: b[0]}
-    pairs = [TracePair(label, in_a[label], in_b[label]) for label in in_a if label in in_b]
-    if not pairs:
-        held = "; ".join(
-            f"{side[0].path if len(side) == 1 else side[0].path.parent} holds {', '.join(names)}"
-            for side, names in ((a, in_a), (b, in_b))
-        )
+    in_a, in_b = analyse(a), analyse(b)
+    if in_a.has_steps != in_b.has_steps:
+        without, other = (b, a) if in_a.has_steps else (a, b)
         raise TraceError(
-            f"nothing to compare: {held}; name two folders that share a rank, or two files"
+            f"{without} marks no steps and {other} does, so that nothing of them can be compared "
+            "per step; call profiler.step() after each step of both"
         )
-    for pair in pairs:
-        if pair.a.has_steps != pair.b.has_steps:
-            without, other = (pair.b, pair.a) if pair.a.has_steps else (pair.a, pair.b)
-            raise TraceError(
-                f"{without.path} marks no steps and {other.path} does, so that nothing of them can "
-                "be compared per step; call profiler.step() after each step of both"
-            )
-    a_alone, b_alone = (
-        [label for label in here if label not in there]
-        for here, there in ((in_a, in_b), (in_b, in_a))
-    )
-    return pairs, a_alone, b_alone
+    return in_a, in_b
 
 
 def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:

@@ -173,6 +173,18 @@ def test_a_comparison_shows_what_changed_and_writes_it(
     )
 
 
+def test_a_trace_without_steps_is_not_compared_with_one_that_marks_them(
+    plain_trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unmarked = write(tmp_path / "unmarked.json", [operation("aten::mm", 100, 200)])
+
+    assert main(["trace-diff", str(plain_trace), str(unmarked)]) == 2
+
+    said = capsys.readouterr().err
+    assert "unmarked.json marks no steps" in said
+    assert said.count("\n") == 1
+
+
 def test_columns_of_all_tables_name_those_of_traces_and_of_the_study(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

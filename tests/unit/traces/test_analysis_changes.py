@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from gpu_report.errors import TraceError
-from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows, paired
+from gpu_report.traces.analysis import TRACE_CHANGES, AnalysedTrace, change_rows
 from gpu_report.traces.attribution import attribute
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
@@ -119,29 +117,3 @@ def test_exchanging_the_traces_turns_every_change_round(
     assert [(row["name"], row["change_ms"]) for row in there] == [
         (row["name"], pytest.approx(-row["change_ms"], abs=0)) for row in back
     ]
-
-
-def ranks_of(folder: str, *ranks: int | None) -> list[AnalysedTrace]:
-    return [
-        replace(analysed(), path=Path(folder, f"{rank}.pt.trace.json"), rank=rank) for rank in ranks
-    ]
-
-
-def test_folders_are_compared_rank_by_rank_and_who_has_no_partner_is_reported() -> None:
-    before, after = ranks_of("before", 0, 1, 2), ranks_of("after", 1, 2, 3)
-
-    pairs, before_alone, after_alone = paired(before, after)
-
-    assert [(pair.label, pair.a.path, pair.b.path) for pair in pairs] == [
-        ("rank1", before[1].path, after[0].path),
-        ("rank2", before[2].path, after[1].path),
-    ]
-    assert before_alone == ["rank0"]
-    assert after_alone == ["rank3"]
-
-
-def test_folders_without_a_common_rank_are_refused_with_what_each_holds() -> None:
-    with pytest.raises(
-        TraceError, match="before holds rank0, rank1; after holds rank2, rank3; name two folders"
-    ):
-        paired(ranks_of("before", 0, 1), ranks_of("after", 2, 3))
