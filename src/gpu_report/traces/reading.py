@@ -72,7 +72,6 @@ _NS_PER_DAY: Final = 24 * 3600 * 10**9
 """No recording lasts a day. Kineto counts from the begin of a quarter, so that a lost time, which
 is 0, is farther away than that on all days but the first.
 """
-_UNESCAPED: Final = re.compile(rb'\\\\|\\(?!")')
 _TS: Final = "ts, which every event has"
 _SORT_OF_KIND: Final = {
     **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset"), "work"),
@@ -117,9 +116,7 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
     """Read a `.pt.trace.json` or `.pt.trace.json.gz` as torch.profiler exports it, `block_bytes` at
     a time.
 
-    It is read again, from its begin, with exact times where floats do not hold them, and with every
-    backslash as itself where one escapes nothing, but for an escaped quote or backslash: PyTorch
-    before 2.1 wrote Windows' paths so.
+    It is read again, from its begin, with exact times where floats do not hold them.
 
     The loader's own mark, `enumerate(DataLoader)#...`, is taken for an operation: waiting for data
     is work of the loop.
@@ -128,20 +125,13 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
         TraceError: the file is missing, cut short, no trace, of PyTorch before 2.0, or holds
             neither a step nor a call nor device work.
     """
-    event_type: type[RawEvent] = RawEvent
-    is_escaped = False
-    while True:
-        blocks = blocks_of(path, block_bytes=block_bytes)
+    try:
         try:
-            if is_escaped:
-                blocks = iter([_UNESCAPED.sub(rb"\\\\", b"".join(blocks))])
-            return _read_as(event_type, blocks)
+            return _read_as(RawEvent, blocks_of(path, block_bytes=block_bytes))
         except InexactTimesError:
-            event_type = ExactEvent
-        except DamagedDocumentError as error:
-            if is_escaped or "escape" not in str(error):
-                raise TraceError(f"trace {path}: {error}") from error
-            is_escaped = True
+            return _read_as(ExactEvent, blocks_of(path, block_bytes=block_bytes))
+    except DamagedDocumentError as error:
+        raise TraceError(f"trace {path}: {error}") from error
 
 
 def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:

@@ -27,7 +27,6 @@ from tests.unit.traces.by_hand import (
     launch,
     mark,
     operation,
-    span,
     step,
     trace_of,
     write,
@@ -165,19 +164,6 @@ def test_old_words_that_others_add_to_a_trace_of_pytorch_2_refuse_nothing() -> N
 
     assert call_names(trace_of(operation("aten::add", 1, 2), *gaudi, memory, quoted))
     assert call_names(trace_of(new, {**operation("mine", 1, 2), "cat": "Operator"}))
-
-
-@pytest.mark.parametrize("size", [100, 1 << 18])
-def test_windows_paths_that_pytorch_2_0_did_not_escape_are_read(tmp_path: Path, size: int) -> None:
-    function = span("python_function", "C:\\train\\new.py(10): step", 0, 9, on=MAIN)
-    module = span("python_function", "torch\\nn\\modules.py(1): f", 0, 9, on=MAIN)
-    quoted = mark('a "quoted" word', 3, 4)
-    path = write(tmp_path / "trace.json", [function, operation("aten::add", 1, 2), module, quoted])
-    path.write_bytes(path.read_bytes().replace(rb"\\", b"\\"))
-
-    names = read_trace(path, block_bytes=size).names
-
-    assert {function["name"], module["name"], quoted["name"]} <= set(names)
 
 
 def test_an_event_decades_before_the_others_is_refused_by_name(tmp_path: Path) -> None:
