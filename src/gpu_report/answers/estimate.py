@@ -87,7 +87,7 @@ class Estimate(Summary):
             return listed([WEAKENING[mark] for mark in self.doubts])
         if not self.has_interval:
             given = "1 process gives" if self.count == 1 else f"{self.count} processes give"
-            return f"{given} no 95 % interval; raise protocol.repetitions"
+            return f"{given} no 95 % interval"
         needed = TWO_SESSIONS if self.is_of_two_sessions else self._processes_needed(limit)
         if self.low <= self.null <= self.high or math.isnan(self.null) or self.p < SIGNIFICANCE:
             return f"the interval includes {limit_in_words}" + (f" ({needed})" if needed else "")
@@ -157,6 +157,17 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
     return lambda row, other: estimate(row, column).over(
         estimate(other, column), spread_between(tables, row, other) if tables else None
     )
+
+
+COMPARED: Final = ("speedup", "ratio")
+"""Metrics of the sources that compare two trainings."""
+
+
+def of_source(row: Row) -> Estimate:
+    """Ours of two trainings that a source compares, a row of SOURCES: the factor of their times or
+    throughputs. It agrees with the source above 1.
+    """
+    return replace(estimate(row, "ours"), doubts=doubts_about("throughput_per_s", row))
 
 
 def speedup(row: Row, baseline: Row) -> Estimate:

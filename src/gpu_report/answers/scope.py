@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from gpu_report.answers.estimate import COMPARED
 from gpu_report.answers.finding import STUDY
 from gpu_report.answers.phrases import CPU
 from gpu_report.glossary import Row
@@ -178,7 +179,7 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
         (SOURCES, "sources"): tuple(
             row
             for row in rows_of(tables.sources)
-            if row["metric"] in ("speedup", "ratio") and not math.isnan(row["ours"])
+            if row["metric"] in COMPARED and not math.isnan(row["ours"])
         ),
     }
     return [

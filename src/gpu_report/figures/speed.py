@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
+    MOST_IN_TABLE,
     Shown,
     VariantFigure,
     extremes,
@@ -200,7 +201,11 @@ SPEEDUP_ROWS: Final = VariantFigure(
     rows=_compared,
     draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
     sentences=(extremes_of(SPEEDUP),),
-    unless=(repeats_crossover, _repeats_scaling, is_said_by_table),
+    unless=(
+        repeats_crossover,
+        _repeats_scaling,
+        lambda shown: len(_compared(shown)) <= MOST_IN_TABLE,
+    ),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(
     name="throughput",

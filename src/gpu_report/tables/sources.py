@@ -5,7 +5,6 @@ tables/sources.yaml (theirs) + records and traces (ours) -> one row per figure; 
 where no record is of that training
 """
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -66,7 +65,6 @@ Metric = Literal[
     "epoch_time_s",
     "throughput_per_s",
     "memory_peak_mib",
-    "memory_percent",
     "utilisation_percent",
     "quality",
     "parameters",
@@ -154,8 +152,15 @@ def _row(
     values = [*_values(figure, record, reference, traces)] if record else []
     source, theirs = reported().sources[figure.row[0]], figure.value
     metric = METRICS[figure.metric]
-    throughput = summarise(values_of(record, "throughput_per_s") if record else [])
-    marks = marks_of(record, throughput, today, reference=reference) if record and values else []
+    # The flags of either side of a comparison are about it.
+    marks = dict.fromkeys(
+        mark
+        for side in (record, reference)
+        if side and values
+        for mark in marks_of(
+            side, summarise(values_of(side, "throughput_per_s")), today, reference=reference
+        )
+    )
     return {
         "row": figure.row,
         "source": source.title,
@@ -199,10 +204,6 @@ def _values(
             yield repetition.epochs[int(figure.part) - 1].wall_time_s
     elif figure.metric == "parameters":
         yield from [float(record.workload.parameters)] if record.workload else []
-    elif figure.metric == "memory_percent":
-        installed_gib = float(record.environment.get("accelerator_memory_gib") or math.nan)
-        for memory_mib in values_of(record, "memory_peak_mib"):
-            yield 100 * memory_mib / (1024 * installed_gib)
     elif figure.part:
         found = _profiled(figure, traces).get((figure.metric, figure.part))
         yield from [] if found is None else [found]

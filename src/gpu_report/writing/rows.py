@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.answers.estimate import Estimate, estimate, ratio_of
+from gpu_report.answers.estimate import COMPARED, Estimate, estimate, of_source, ratio_of
 from gpu_report.glossary import (
     METRICS,
     Metric,
@@ -204,14 +204,13 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
     return list(pairs.values())
 
 
-def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
-    """The results of the sources beside ours, of what was measured here; and of a source of which
-    any was, what no training can answer, with the reason.
+def results_of_sources(sources: "pd.DataFrame", *, compared: bool) -> list[Row]:
+    """The results of the sources beside ours, of what was measured here: those that are `compared`,
+    with what ours say of them, or the others but the numbers of parameters, which another table
+    has.
 
     One that says only which of two is faster has no number.
     """
-    reported = rows_of(sources)
-    answered = {row["source"] for row in reported if math.isfinite(row["ours"])}
     return [
         {
             **row,
@@ -230,21 +229,25 @@ def results_of_sources(sources: "pd.DataFrame") -> list[Row]:
                 },
             )
             .plain(),
+            "here": _HERE[of_source(row).against(1.0)],
             "heading": f"{row['source']} (hardware: {row['hardware']})",
         }
-        for row in reported
-        if math.isfinite(row["ours"]) or (row["source"] in answered and not row["variant"])
+        for row in rows_of(sources)
+        if (row["metric"] in COMPARED) == compared
+        and row["metric"] != "parameters"
+        and math.isfinite(row["ours"])
     ]
 
 
 def notes_on_source(row: Row) -> list[str]:
-    """What differs from the source, or why ours is missing, and the quality flags of ours."""
+    """What differs from the source, and the quality flags of ours."""
     flags = flags_but_projected(row) if row["metric"] not in _NO_TIMES else []
     return [*filter(None, [row["differs"]]), *flags]
 
 
 _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
-_NO_TIMES: Final = ("parameters", "quality", "memory_peak_mib", "memory_percent")
+_HERE: Final = {"above": "holds", "unclear": "too close to call", "below": "does not hold"}
+_NO_TIMES: Final = ("quality", "memory_peak_mib")
 """Metrics of the sources that no quality flag of a time is about."""
 
 

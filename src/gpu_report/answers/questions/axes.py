@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from gpu_report.answers.estimate import (
     Side,
-    doubts_about,
     estimate,
     falls,
     is_paired,
     is_share,
+    of_source,
     quality_change,
     quality_gain,
     ratio_of,
@@ -263,7 +263,7 @@ def workers_help(group: Group) -> Answer:
         yes=f"DataLoader workers helped {group.title}",
         no=f"DataLoader workers did not help {group.title}",
         whether=f"DataLoader workers help {group.title}",
-        measured=f": with {group.words(after)}, the fastest, it trained {times(gain)} as fast "
+        measured=f": at most, with {group.words(after)}, it trained {times(gain)} as fast "
         f"as with {group.words(before)}, and waited for data in {waits[1]} of the time instead "
         f"of in {waits[0]}.",
         evidence=evidence_of(
@@ -388,7 +388,7 @@ def faster_too(scope: Scope) -> Iterator[Answer]:
     """
     cases: dict[Side, list[str]] = {"above": [], "unclear": [], "below": []}
     for row in scope.rows:
-        ours = replace(estimate(row, "ours"), doubts=doubts_about("throughput_per_s", row))
+        ours = of_source(row)
         cases[ours.against(1.0)].append(f"{row['measured']} ({times(ours, short=True)})")
     agreeing = how_many(len(cases["above"]), len(scope.rows), "comparison")
     others: tuple[tuple[Side, str], ...] = (

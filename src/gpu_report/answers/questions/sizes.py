@@ -44,7 +44,7 @@ from gpu_report.printing.number_format import count, memory
 from gpu_report.study.options import NO_OPTIONS
 from gpu_report.study.search import NEAR
 from gpu_report.tables.bundle import grouped
-from gpu_report.words import device_in_words, listed, model_words, why_no_numbers
+from gpu_report.words import device_in_words, in_words, listed, model_words, why_no_numbers
 
 NEARLY_AS_FAST: Final = 0.95
 """Of the highest throughput: a twentieth is less than most would notice, and a smaller batch leaves
@@ -158,7 +158,7 @@ def quality(group: Group) -> Answer:
         whether=f"the quality of {subject} falls with the batch size",
         measured=f": {metric} {shown(large, 'quality')} with {group.words(large)}, against "
         f"{shown(small, 'quality', short=True)} with {group.words(small)}"
-        f"{by_seed(small, large)}.{to_target}{others}",
+        f"{by_seed(small, large)}, after {in_words('epochs', large['epochs'])}.{to_target}{others}",
         evidence=(
             *quality_evidence(group, small, large),
             *evidence_of_columns(soonest, {"time_to_target_s": "time to target"}, group.table),
