@@ -61,7 +61,5 @@ tabulate_category_speedups = _framed(
 
 def tabulate_profiles(name: str, traces: "Mapping[str, TraceTables]") -> pd.DataFrame:
     """The table of that name, of those whose rows are one profiled variant after the other."""
-    if name == of_traces.STEP_CATEGORIES.name:
-        return of_traces.STEP_CATEGORIES.from_rows(of_traces.tabulate_step_categories(traces))
     (table,) = (table for table in of_traces.ROWS_OF_PROFILE if table.name == name)
     return table.from_rows(of_traces.tabulate_profiles(table, traces))

@@ -57,9 +57,7 @@ from gpu_report.tables.sessions import (
 from gpu_report.tables.sources import SOURCES, tabulate_sources
 from gpu_report.tables.traces import (
     ROWS_OF_PROFILE,
-    STEP_CATEGORIES,
     tabulate_profiles,
-    tabulate_step_categories,
 )
 from gpu_report.tables.variants import VARIANTS, tabulate_variants
 from gpu_report.traces.tables import TraceTables
@@ -120,7 +118,6 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Iterable[Row]]]] = {
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(
         of.traces, loops={record.variant for record in of.records if brings_loop(record)}
     ),
-    STEP_CATEGORIES: lambda of: tabulate_step_categories(of.timed_traces),
     **{table: partial(_of_profiles, table) for table in ROWS_OF_PROFILE},
 }
 """Every table but those of the experiments and the calibration, and what makes it.

@@ -500,14 +500,8 @@ def top_kernels(each: Gate) -> Iterator[Row]:
         }
 
 
-def tabulate_step_categories(traces: Mapping[str, TraceTables]) -> list[Row]:
-    """The table STEP_CATEGORIES. A kernel whose launching operation is not known has the category
-    of its name.
-    """
-    return [{**each.identity, **row} for each in profiled(traces) for row in _step_categories(each)]
-
-
 def _step_categories(each: Profiled) -> Iterator[Row]:
+    """A kernel whose launching operation is not known has the category of its name."""
     on_cpu = each.variant.device_type == HOST
     steps = each.rows(
         STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms", "device_idle_share"])
@@ -568,6 +562,7 @@ ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     PHASES: phases,
     OPERATION_MEMORY: operation_memory,
     STEP_SHARES: _step_shares,
+    STEP_CATEGORIES: _step_categories,
     IDLE_CAUSES: _idle_causes,
     TOP_KERNELS: top_kernels,
     TRACE_ADVICE: _advised,
