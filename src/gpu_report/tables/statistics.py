@@ -146,7 +146,8 @@ def ratio(
     if paired and logs.keys() == reference_logs.keys():
         differences = [logs[key] - reference_logs[key] for key in logs]
         return _from_logs(_mean(differences, confidence, spread))
-    return _from_logs(_welch([*logs.values()], [*reference_logs.values()], confidence, spread))
+    one, other = (_mean([*side.values()]) for side in (logs, reference_logs))
+    return _from_logs(difference_of_means(one, other, spread, confidence=confidence))
 
 
 def difference(values: BySeed, reference: BySeed, *, confidence: float = CONFIDENCE) -> Summary:
@@ -178,7 +179,13 @@ def ratio_of_means(one: Summary, other: Summary, spread: Spread | None = None) -
     return _from_logs(found)
 
 
-def difference_of_means(one: Summary, other: Summary, spread: Spread | None = None) -> Summary:
+def difference_of_means(
+    one: Summary,
+    other: Summary,
+    spread: Spread | None = None,
+    *,
+    confidence: float = CONFIDENCE,
+) -> Summary:
     """The difference of two arithmetic means, by Welch's t from their intervals, as
     `ratio_of_means`.
 
@@ -197,7 +204,7 @@ def difference_of_means(one: Summary, other: Summary, spread: Spread | None = No
         (half / students_t(each.count - 1)) ** 2
         for half, each in zip(halves, (one, other), strict=True)
     ]
-    return _of_two(one.value - other.value, squares, (one.count, other.count), spread=spread)
+    return _student(one.value - other.value, squares, (one.count, other.count), confidence, spread)
 
 
 def deviation_of(figure: Summary) -> float:
@@ -266,50 +273,34 @@ def _mean(
     """As the values are; p is that of a mean of 0."""
     if len(values) < FEWEST_FOR_INTERVAL:
         return replace(NOT_MEASURED, value=statistics.fmean(values), count=len(values))
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    if spread:
-        return _of_two(statistics.fmean(values), [error**2], [len(values)], confidence, spread)
-    return _student(statistics.fmean(values), error, len(values) - 1, len(values), confidence)
+    square = statistics.variance(values) / len(values)
+    return _student(statistics.fmean(values), [square], [len(values)], confidence, spread)
 
 
-def _welch(
-    values: Sequence[float], reference: Sequence[float], confidence: float, spread: Spread | None
-) -> Summary:
-    """The difference of two means."""
-    mean, count = (
-        statistics.fmean(values) - statistics.fmean(reference),
-        min(len(values), len(reference)),
-    )
-    if count < FEWEST_FOR_INTERVAL:
-        return replace(NOT_MEASURED, value=mean, count=count)
-    squares = [statistics.variance(side) / len(side) for side in (values, reference)]
-    return _of_two(mean, squares, (len(values), len(reference)), confidence, spread)
-
-
-def _of_two(
-    difference: float,
+def _student(
+    mean: float,
     squares: Sequence[float],
     counts: Sequence[int],
-    confidence: float = CONFIDENCE,
-    spread: Spread | None = None,
+    confidence: float,
+    spread: Spread | None,
 ) -> Summary:
-    """Welch's t of a difference of two means, by the squares of their standard errors and their
-    numbers of values; the spread between two sessions is one more square.
+    """Student's t of a mean, or Welch's of a difference of two, by the squares of their standard
+    errors and their numbers of values; the spread between two sessions is one more square.
     """
     processes = min(counts)
     if spread:
         squares, counts = [*squares, 2 * spread.deviation**2], [*counts, spread.sessions]
-    if sum(squares) == 0:
-        return _student(difference, 0.0, processes, processes, confidence)
-    parts = [square**2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
-    freedom = sum(squares) ** 2 / sum(parts)
-    return _student(difference, math.sqrt(sum(squares)), freedom, processes, confidence)
-
-
-def _student(mean: float, error: float, freedom: float, count: int, confidence: float) -> Summary:
+    error = math.sqrt(sum(squares))
+    if not error:
+        return Summary(value=mean, low=mean, high=mean, count=processes, p=float(mean == 0))
+    parts = [
+        (square / error**2) ** 2 / (count - 1)
+        for square, count in zip(squares, counts, strict=True)
+    ]
+    freedom = 1 / sum(parts)
     half = students_t(freedom, confidence=confidence) * error
-    p = students_p(mean / error, freedom) if error else float(mean == 0)
-    return Summary(value=mean, low=mean - half, high=mean + half, count=count, p=p)
+    p = students_p(mean / error, freedom)
+    return Summary(value=mean, low=mean - half, high=mean + half, count=processes, p=p)
 
 
 def _from_logs(found: Summary) -> Summary:
