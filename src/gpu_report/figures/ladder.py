@@ -43,13 +43,10 @@ _LOG_LADDER_SPAN: Final = 3  # steps multiply: an axis is logarithmic as soon as
 _COLUMNS_PT: Final = (8, 56, 104, 152)
 
 
-def is_ladder(group: pd.DataFrame) -> bool:
-    """Whether the optimizations of a group's variants make a ladder."""
-    return bool(labels.ladder_steps_of(list(group["optimization"])))
-
-
 def _ladders(shown: Shown) -> pd.DataFrame:
-    rows = shown.rows.groupby("group").filter(is_ladder)
+    rows = shown.rows.groupby("group").filter(
+        lambda group: bool(labels.ladder_steps_of(list(group["optimization"])))
+    )
     return rows if rows[~rows["is_baseline"]][SPEEDUP.column].notna().any() else rows.iloc[:0]
 
 
