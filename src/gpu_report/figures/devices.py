@@ -183,18 +183,44 @@ _ROOM: Final = 2.0  # around points and roofs, as a factor
 
 def roofline_figure(tables: Tables) -> Figure:
     """Draw achieved FLOP/s over arithmetic intensity, a panel per device."""
-    efficiency, peaks = tables.efficiency, tables.peaks
-    devices = list(dict.fromkeys(efficiency["device"]))
-    handles = roofline_handles(tables, efficiency)
+    efficiency, metric = tables.efficiency, METRICS["achieved_flops_per_s"]
+    roofs = {device: _roofs(tables.peaks, device) for device in dict.fromkeys(efficiency["device"])}
+    handles = _roofline_handles(tables)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=min(2.6 * len(devices), 7.5) + 0.2 * legend_rows)
-    grid = figure.subplots(len(devices), 1, squeeze=False, sharex=True)
-    span = _intensity_span(efficiency, peaks[peaks["device"].isin(devices)])
-    for axes, device in zip(grid.flat, devices, strict=True):
-        own, ceilings = efficiency[efficiency["device"] == device], peaks[peaks["device"] == device]
+    figure = style.new_figure(height_in=min(2.6 * len(roofs), 7.5) + 0.2 * legend_rows)
+    grid = figure.subplots(len(roofs), 1, squeeze=False, sharex=True)
+    # From left of the points to right of the ridges, where a device's roofs become level.
+    ridges = [peak / copy_rate for peaks, copy_rate in roofs.values() for peak in peaks.values()]
+    intensities = [*efficiency["intensity"], *ridges]
+    span = min(intensities) / _ROOM, max(intensities) * _ROOM**2
+    markers = style.workload_markers(efficiency["workload"])
+    for axes, (device, (peaks, copy_rate)) in zip(grid.flat, roofs.items(), strict=True):
+        own = efficiency[efficiency["device"] == device]
+        own = own.assign(**metric.intervals(own))
+        rates = [*own["low"], *own["value"], *peaks.values()]
         style.set_panel_title(axes, device_words(device), columns=1)
-        draw_roofline(axes, own, ceilings, span=span)
-        axes.set_ylabel("Achieved per device (FLOP/s)")
+        axes.set(xscale="log", yscale="log", ylabel="Achieved per device (FLOP/s)")
+        axes.set(xlim=span, ylim=(min(rates) / _ROOM, max(rates) * _ROOM**2))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(numticks=8))
+            axis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
+        )
+        used = set(own["precision"])
+        _draw_roofs(axes, {name: peaks[name] for name in peaks if name in used}, copy_rate)
+        for (workload, precision), alike in own.groupby(["workload", "precision"], sort=False):
+            draw_intervals(
+                axes,
+                alike["intensity"],
+                alike,
+                linestyle="none",
+                elinewidth=0.8,
+                color=palette.PRECISION_COLORS[str(precision)],
+                marker=markers[str(workload)],
+                **_POINT,
+            )
     grid.flat[-1].set_xlabel(
         "Arithmetic intensity (FLOP per byte that the operators read and write)"
     )
@@ -209,101 +235,43 @@ def roofline_figure(tables: Tables) -> Figure:
     return figure
 
 
-def draw_roofline(
-    axes: Axes, efficiency: pd.DataFrame, peaks: pd.DataFrame, *, span: tuple[float, float]
-) -> None:
-    """Draw the roofs and points of one device on the axes; both tables hold its rows alone.
-
-    `span` is the lowest and the highest intensity of the axis.
+def _roofs(peaks: pd.DataFrame, device: str) -> tuple[dict[str, float], float]:
+    """The peak of each precision on a device, and the rate of a copy inside it: a calibration has
+    both.
     """
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    lows = (
-        efficiency["achieved_flops_per_s_low"].fillna(efficiency["achieved_flops_per_s"]).dropna()
-    )
-    rates = [*lows, *efficiency["achieved_flops_per_s"].dropna(), *_products(peaks).values()]
-    axes.set_xlim(*span)
-    axes.set_ylim(min(rates) / _ROOM, max(rates) * _ROOM**2)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(numticks=8))
-        axis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
-    )
-    _draw_roofs(axes, peaks, _precisions(efficiency))
-    markers = style.workload_markers(efficiency["workload"])
-    efficiency = efficiency.dropna(subset=["intensity", "achieved_flops_per_s"])
-    for (workload, precision), alike in efficiency.groupby(["workload", "precision"], sort=False):
-        look = {
-            "color": palette.PRECISION_COLORS.get(str(precision), palette.QUIET),
-            "marker": markers[str(workload)],
-            **_POINT,
-        }
-        draw_intervals(
-            axes,
-            alike["intensity"],
-            METRICS["achieved_flops_per_s"].intervals(alike),
-            linestyle="none",
-            elinewidth=0.8,
-            **look,
-        )
+    own = peaks[peaks["device"] == device]
+    products = own[own["ceiling"] == "matrix product"]
+    (copy_rate,) = own.loc[own["ceiling"] == "device copy", "value"]
+    return dict(zip(products["precision"], products["value"], strict=True)), copy_rate
 
 
-def _intensity_span(efficiency: pd.DataFrame, peaks: pd.DataFrame) -> tuple[float, float]:
-    """From left of the points to right of the ridges, where a device's roofs become level."""
-    ridges: list[float] = []
-    for _, own in peaks.groupby("device"):
-        ridges += [roof / rate for roof in _products(own).values() for rate in _copy_rates(own)]
-    intensities = [*efficiency["intensity"].dropna(), *ridges]
-    return min(intensities) / _ROOM, max(intensities) * _ROOM**2
-
-
-def _precisions(efficiency: pd.DataFrame) -> list[str]:
-    return [precision for precision in PRECISIONS if (efficiency["precision"] == precision).any()]
-
-
-def _products(peaks: pd.DataFrame) -> dict[str, float]:
-    chosen = peaks[peaks["ceiling"] == "matrix product"].dropna(subset=["value"])
-    return dict(zip(chosen["precision"], chosen["value"].astype(float), strict=True))
-
-
-def _copy_rates(peaks: pd.DataFrame) -> list[float]:
-    return [float(rate) for rate in peaks.loc[peaks["ceiling"] == "device copy", "value"].dropna()]
-
-
-def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> None:
+def _draw_roofs(axes: Axes, peaks: Mapping[str, float], copy_rate: float) -> None:
     """The slope of the copy rate up to the highest peak, and each precision's peak from there on,
     with their rates.
     """
     low, high = axes.get_xlim()
-    products = {name: peak for name, peak in _products(peaks).items() if name in precisions}
-    for copy_rate in _copy_rates(peaks):
-        ridge = max(products.values(), default=copy_rate * high) / copy_rate
-        axes.plot(
-            [low, ridge], [low * copy_rate, ridge * copy_rate], color=palette.INK, linewidth=1.0
-        )
-        style.note(
-            axes,
-            f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}",
-            (0.01, 0.98),
-            va="top",
-            color=palette.INK,
-        )
-    for number, (precision, peak) in enumerate(products.items(), start=1):
-        start = max([low, *(peak / copy_rate for copy_rate in _copy_rates(peaks))])
+    ridge = max(peaks.values()) / copy_rate
+    axes.plot([low, ridge], [low * copy_rate, ridge * copy_rate], color=palette.INK, linewidth=1.0)
+    style.note(
+        axes,
+        f"slope: device copy, {scaled(copy_rate, 'B/s').plain()}",
+        (0.01, 0.98),
+        va="top",
+        color=palette.INK,
+    )
+    for number, (precision, peak) in enumerate(peaks.items(), start=1):
         is_covered = any(
-            abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(products.values())[number:]
+            abs(later / peak - 1) < _NEARLY_THE_SAME for later in list(peaks.values())[number:]
         )
         axes.plot(
-            [start, high],
+            [max(low, peak / copy_rate), high],
             [peak, peak],
-            color=palette.PRECISION_COLORS.get(precision, palette.QUIET),
+            color=palette.PRECISION_COLORS[precision],
             linewidth=3.0 if is_covered else 1.0,
         )
     bottom, top = axes.get_ylim()
     lowest_free = 0.0
-    for precision, peak in sorted(products.items(), key=lambda item: item[1]):
+    for precision, peak in sorted(peaks.items(), key=lambda item: item[1]):
         # Moved up where the rates would lie on each other.
         height = max(lowest_free, math.log(peak / bottom) / math.log(top / bottom))
         lowest_free = height + _LABEL_HEIGHT
@@ -316,9 +284,9 @@ def _draw_roofs(axes: Axes, peaks: pd.DataFrame, precisions: Sequence[str]) -> N
         )
 
 
-def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | Patch]:
+def _roofline_handles(tables: Tables) -> list[Line2D | Patch]:
     """What markers and colours are, for a legend; in rows of its columns, shapes first."""
-    named = labels.with_titles(tables.variants, tables.variants)
+    efficiency, named = tables.efficiency, labels.with_titles(tables.variants, tables.variants)
     titles = dict(zip(named["workload"], named["workload_title"], strict=True))
     markers: list[Line2D | Patch] = [
         Line2D(
@@ -334,7 +302,8 @@ def roofline_handles(tables: Tables, efficiency: pd.DataFrame) -> list[Line2D | 
     ]
     colors = [
         Patch(color=palette.PRECISION_COLORS[precision], label=precision)
-        for precision in _precisions(efficiency)
+        for precision in PRECISIONS
+        if (efficiency["precision"] == precision).any()
     ]
     return [*_filled(markers), *_filled(colors)]
 

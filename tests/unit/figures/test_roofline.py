@@ -1,8 +1,5 @@
 from itertools import pairwise
 
-import pytest
-
-from gpu_report.figures.style import figure_bytes
 from tests.unit.figures.drawn import drawn, study_and_tables
 
 
@@ -16,15 +13,6 @@ def test_no_point_is_outside_the_panel() -> None:
         left, right = axes.get_xlim()
         assert points["achieved_flops_per_s"].between(low, high).all()
         assert points["intensity"].between(left, right).all()
-
-
-@pytest.mark.parametrize("ceiling", ["device copy", "matrix product"])
-def test_the_figure_draws_with_one_kind_of_roof_alone(ceiling: str) -> None:
-    figure = drawn(
-        "study_roofline", "device", peaks=lambda peaks: peaks[peaks["ceiling"] == ceiling]
-    )
-
-    assert figure_bytes(figure).startswith(b"%PDF")
 
 
 def test_names_of_roofs_of_almost_the_same_height_do_not_overlap() -> None:
