@@ -263,7 +263,7 @@ def workers_help(group: Group) -> Answer:
         yes=f"DataLoader workers helped {group.title}",
         no=f"DataLoader workers did not help {group.title}",
         whether=f"DataLoader workers help {group.title}",
-        measured=f": at most, with {group.words(after)}, it trained {times(gain)} as fast "
+        measured=f": at best, with {group.words(after)}, it trained {times(gain)} as fast "
         f"as with {group.words(before)}, and waited for data in {waits[1]} of the time instead "
         f"of in {waits[0]}.",
         evidence=evidence_of(
