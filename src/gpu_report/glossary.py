@@ -825,6 +825,13 @@ METRICS: Final[Mapping[str, Metric]] = {
             is_timing=True,
         ),
         Metric(
+            column="memory_percent",
+            header="of the memory",
+            meaning="peak memory over the memory of the source's GPU",
+            unit="%",
+            show=number_format.percent,
+        ),
+        Metric(
             column="category_speedup",
             header="speedup",
             meaning="time on the CPU in one kind of work over that on the GPU",

@@ -204,7 +204,7 @@ SPEEDUP_ROWS: Final = VariantFigure(
     unless=(
         repeats_crossover,
         _repeats_scaling,
-        lambda shown: len(_compared(shown)) <= MOST_IN_TABLE,
+        lambda shown: len(_compared(shown)) < MOST_IN_TABLE,
     ),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(

@@ -111,9 +111,8 @@ def eager_and_fastest(tables: Tables) -> list[list[str]]:
     parallelism, where that is significantly faster (`fastest_of`).
 
     Of the variants that were measured, those on GPUs where there are any; bounds are left out. The
-    baseline is of the size with most variants, in fp32 if that was measured, the baseline of an
-    experiment if there is one, and as long a training as the fastest, else the first in the order
-    of the study; of custom training
+    baseline is of the size with most variants, in fp32 if that was measured, and as long a training
+    as the fastest if there is one, else the first in the order of the study; of custom training
     loops that of the most points; without any eager training the fastest variant on the fewest
     devices is alone. Workloads with two variants come first, those whose fastest has another batch
     size than its baseline after the others, custom training loops last.
@@ -140,14 +139,7 @@ def _eager_and_fastest(tables: Tables, rows: Sequence[Row]) -> list[str]:
         fewest = min(row["devices"] for row in rows)
         return [fastest_of([row for row in rows if row["devices"] == fewest])["variant"]]
     sizes = Counter(row["size"] for row in rows)
-    eager = min(
-        baselines,
-        key=lambda row: (
-            -sizes[row["size"]],
-            row["precision"] != "fp32",
-            not row["is_baseline"],
-        ),
-    )
+    eager = min(baselines, key=lambda row: (-sizes[row["size"]], row["precision"] != "fp32"))
     shared = ["size", "parallelism"]
     if eager["begins_anew"]:  # its batch is the whole training set
         eager = max(baselines, key=lambda row: row["batch_size"])

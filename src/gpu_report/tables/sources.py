@@ -5,6 +5,7 @@ tables/sources.yaml (theirs) + records and traces (ours) -> one row per figure; 
 where no record is of that training
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -65,6 +66,7 @@ Metric = Literal[
     "epoch_time_s",
     "throughput_per_s",
     "memory_peak_mib",
+    "memory_percent",
     "utilisation_percent",
     "quality",
     "parameters",
@@ -95,6 +97,7 @@ class ReportedFigure(Part):
     metric: Metric
     part: str = ""
     value: Positive | None = None
+    of_gb: Positive = math.nan
     variant: str = ""
     over: str = ""
     differs: str = ""
@@ -204,6 +207,9 @@ def _values(
             yield repetition.epochs[int(figure.part) - 1].wall_time_s
     elif figure.metric == "parameters":
         yield from [float(record.workload.parameters)] if record.workload else []
+    elif figure.metric == "memory_percent":
+        for memory_mib in values_of(record, "memory_peak_mib"):
+            yield 100 * memory_mib * 2**20 / (1e9 * figure.of_gb)
     elif figure.part:
         found = _profiled(figure, traces).get((figure.metric, figure.part))
         yield from [] if found is None else [found]

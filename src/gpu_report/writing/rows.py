@@ -247,7 +247,7 @@ def notes_on_source(row: Row) -> list[str]:
 
 _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
 _HERE: Final = {"above": "holds", "unclear": "too close to call", "below": "does not hold"}
-_NO_TIMES: Final = ("quality", "memory_peak_mib")
+_NO_TIMES: Final = ("quality", "memory_peak_mib", "memory_percent")
 """Metrics of the sources that no quality flag of a time is about."""
 
 

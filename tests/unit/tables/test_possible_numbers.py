@@ -60,8 +60,8 @@ def tables(request: pytest.FixtureRequest) -> Tables:
         "high variance": {"noise": 0.9},
     }
     if request.param in BUNDLES:
-        path, study = BUNDLES[request.param]
-        return read_bundle(path, study=study).tables
+        path, config = BUNDLES[request.param]
+        return read_bundle(path, study=config).tables
     study = make_study()
     return make_tables(study, make_records(study, **made[request.param]))
 
