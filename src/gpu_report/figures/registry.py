@@ -20,14 +20,14 @@ from gpu_report.figures.speed import (
     THROUGHPUT_CURVES,
     THROUGHPUT_ROWS,
 )
-from gpu_report.figures.stacked_bars import IDLE, PHASES, STEPS, TIMELINE
+from gpu_report.figures.stacked_bars import IDLE, PHASES, STEPS
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
 FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
     *(SPEEDUP_ROWS, CROSSOVER, LADDER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE),
-    *(STEPS, TIMELINE, IDLE),
+    *(STEPS, IDLE),
     *(PARTS, PASSES),
     *(WATERFALL, TRANSFER, LINKS, ROOFLINE),
 )

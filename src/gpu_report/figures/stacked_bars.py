@@ -10,15 +10,12 @@ A category, a phase, a part and a cause has the same color in every figure.
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
@@ -27,7 +24,6 @@ from gpu_report.figures.declaration import (
     found_in,
     largest_columns,
     largest_parts,
-    range_in,
 )
 from gpu_report.figures.points import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
@@ -37,7 +33,6 @@ from gpu_report.tables.bundle import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.idle import OTHER_RANKS
 from gpu_report.traces.quality import NOT_RELIABLE
-from gpu_report.traces.timeline import HOST_LANE, PHASE_LANE
 
 PART_COLORS: Final[Mapping[str, str]] = dict(
     zip(
@@ -133,54 +128,34 @@ def _draw_segments(
         axes.barh(position, 100 * part, left=left, color=color, **BAR_LOOK)
         # The sum of the rest is in no table.
         if category != REST and part >= _SMALLEST_LABELLED_SHARE:
-            write_in_bar(axes, (left + 50 * part, position), f"{100 * part:.0f}", color=color)
+            axes.text(
+                left + 50 * part,
+                position,
+                f"{100 * part:.0f}",
+                color="white" if color in palette.DARK_COLORS else palette.INK,
+                ha="center",
+                va="center_baseline",
+                fontsize=style.TINY_FONT_SIZE_PT,
+            )
         left += 100 * part
-
-
-def write_in_bar(axes: Axes, middle: tuple[float, float], text: str, *, color: str) -> None:
-    """A text in the middle of a bar of that colour."""
-    axes.text(
-        *middle,
-        text,
-        color="white" if color in palette.DARK_COLORS else palette.INK,
-        ha="center",
-        va="center_baseline",
-        fontsize=style.TINY_FONT_SIZE_PT,
-    )
 
 
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
     """Name the colours above the panels; where one is `none` the bars are hatched."""
-    add_patch_legend(
-        figure,
-        {
-            name: {
-                "facecolor": color,
-                "hatch": HATCH_WITHOUT_COLOR if color == "none" else "",
-                "edgecolor": palette.QUIET,
-                "linewidth": 0.4,
-            }
-            for name, color in colors.items()
-        },
-    )
-
-
-def add_patch_legend(
-    figure: Figure,
-    looks: Mapping[str, Mapping[str, Any]],
-    *,
-    title: str = "",
-    loc: Literal["outside upper left", "outside lower left"] = "outside upper left",
-) -> None:
-    """Name the areas of each look above the panels, or below them."""
-    handles = [Patch(label=american(name), **look) for name, look in looks.items()]
+    handles = [
+        Patch(
+            label=american(name),
+            facecolor=color,
+            hatch=HATCH_WITHOUT_COLOR if color == "none" else "",
+            edgecolor=palette.QUIET,
+            linewidth=0.4,
+        )
+        for name, color in colors.items()
+    ]
     if handles:
         figure.legend(
             handles=handles,
-            title=title,
-            title_fontsize=style.SMALL_FONT_SIZE_PT,
-            alignment="left" if title else "center",
-            loc=loc,
+            loc="outside upper left",
             ncols=LEGEND_COLUMNS,
             borderaxespad=0.2,
             handlelength=1.0,
@@ -339,146 +314,4 @@ IDLE: Final = VariantFigure(
     together="model",
     sentences=(partial(largest_parts, "idle_causes", "cause"),),
     tables=("idle_causes", "step_shares"),
-)
-
-
-MOST_PANELS: Final = 2
-"""As many as one figure holds; more would take the chapter a second page."""
-
-_Look = Mapping[str, Any]
-_SOLID: Final[_Look] = {"edgecolor": "none", "linewidth": 0}
-_HATCHED: Final[_Look] = {"facecolor": palette.OTHERS, "edgecolor": palette.QUIET, "linewidth": 0.3}
-_UNKNOWN: Final = "kind not known"
-_LOOKS: Final[Mapping[str, _Look]] = {
-    **{
-        category: {**_SOLID, "facecolor": color}
-        for category, color in palette.CATEGORY_COLORS.items()
-    },
-    "data loading": {**_HATCHED, "hatch": "....."},
-    REST: {**_HATCHED, "hatch": "/////"},
-    _UNKNOWN: {**_SOLID, "facecolor": palette.QUIET},
-}
-
-_PHASE_LOOKS: Final[Mapping[str, _Look]] = {
-    phase: {"facecolor": color, "edgecolor": palette.QUIET, "linewidth": 0.4}
-    for phase, color in palette.PHASE_COLORS.items()
-}
-
-_FULL_HEIGHT: Final = 0.8
-_LEAST_HEIGHT: Final = 0.08  # of a lane's height: what was busy at all stays visible
-
-_LEAST_CHARACTER_SHARE: Final = 0.0105
-"""Of a panel's width, for each letter of a phase's name in its bar."""
-
-
-def _first_timelines(shown: Shown) -> pd.DataFrame:
-    rows = profiled_rows(shown)
-    return rows[rows["variant"].isin(shown.tables.timelines["variant"])].head(MOST_PANELS)
-
-
-def timelines_figure(shown: Shown) -> Figure:
-    """Draw a panel for each variant."""
-    frame, timelines = shown.rows, shown.tables.timelines
-    is_phase = timelines["lane"] == PHASE_LANE
-    names = timelines["category"].where(
-        is_phase,
-        timelines["category"].map(
-            lambda category: _UNKNOWN if not category else category if category in _LOOKS else REST
-        ),
-    )
-    timelines = timelines.assign(shown_as=names)[timelines["variant"].isin(frame["variant"])]
-    looks = {
-        name: look
-        for name, look in _LOOKS.items()
-        if name in set(timelines.loc[~is_phase, "shown_as"])
-    }
-    phases = {
-        name: look
-        for name, look in _PHASE_LOOKS.items()
-        if name in set(timelines.loc[is_phase, "shown_as"])
-    }
-    stretches = {
-        str(variant): timelines[timelines["variant"] == variant] for variant in frame["variant"]
-    }
-    lanes = [_lanes(row, stretches[row["variant"]]) for _, row in frame.iterrows()]
-    heights = [0.22 * len(lane_names) + 0.5 for lane_names in lanes]
-    legend_rows = 4 + math.ceil(len(looks) / LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=sum(heights) + 0.2 * legend_rows)
-    panels = figure.subplots(len(frame), squeeze=False, height_ratios=heights)[:, 0]
-    for axes, lane_names, (_, row) in zip(panels, lanes, frame.iterrows(), strict=True):
-        own = stretches[row["variant"]]
-        _draw_panel(axes, lane_names, own)
-        took = duration(float(own["wall_ms"].iloc[0]) / 1e3).plain()
-        axes.set_title(f"{labels.joined(row['heading'], row['label'])}: a step of {took}")
-    panels[-1].set_xlabel("Time since the step began (ms)")
-    add_patch_legend(figure, phases, title="Phases of the step", loc="outside upper left")
-    add_patch_legend(figure, looks, title="Work on threads and streams", loc="outside lower left")
-    return figure
-
-
-def _lanes(row: "pd.Series[Any]", stretches: pd.DataFrame) -> list[str]:
-    """The lanes from top to bottom; a GPU of which nothing can be shown has one all the same."""
-    lanes = list(dict.fromkeys(stretches["lane"]))
-    on_host = all(lane == PHASE_LANE or lane.startswith(HOST_LANE) for lane in lanes)
-    return [*lanes, "streams"] if on_host and row["device"] != "cpu" else lanes
-
-
-def _draw_panel(axes: Axes, lanes: list[str], stretches: pd.DataFrame) -> None:
-    wall_ms = float(stretches["wall_ms"].iloc[0])
-    for position, lane in enumerate(lanes):
-        own = stretches[stretches["lane"] == lane]
-        axes.axhline(position + _FULL_HEIGHT / 2, color=palette.GRID, linewidth=0.5, zorder=1)
-        if own.empty:
-            axes.text(
-                wall_ms / 2, position, NOT_RELIABLE, ha="center", va="center", color=palette.QUIET
-            )
-        elif lane == PHASE_LANE:
-            _draw_stretches(axes, position, own, _PHASE_LOOKS)
-            # The name of each phase in its bar, where it fits.
-            for _, row in own.iterrows():
-                phase = str(row["category"])
-                if row["end_ms"] - row["begin_ms"] > len(phase) * _LEAST_CHARACTER_SHARE * wall_ms:
-                    middle = ((row["begin_ms"] + row["end_ms"]) / 2, position)
-                    write_in_bar(axes, middle, phase, color=palette.PHASE_COLORS[phase])
-        else:
-            _draw_stretches(axes, position, own, _LOOKS)
-    axes.set_yticks(range(len(lanes)), lanes)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(lanes) - 0.5, -0.5)
-    axes.set_xlim(0, wall_ms)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
-
-
-def _draw_stretches(
-    axes: Axes, position: int, stretches: pd.DataFrame, looks: Mapping[str, _Look]
-) -> None:
-    for name, own in stretches.groupby("shown_as", sort=False):
-        begin, end = own["begin_ms"].to_numpy(), own["end_ms"].to_numpy()
-        bottom = np.full(len(own), position + _FULL_HEIGHT / 2)
-        top = bottom - _FULL_HEIGHT * own["busy_share"].clip(lower=_LEAST_HEIGHT).to_numpy()
-        corners = np.stack([begin, bottom, begin, top, end, top, end, bottom], axis=1).reshape(
-            -1, 4, 2
-        )
-        # One thing to draw instead of one for each of hundreds of bars.
-        axes.add_collection(PolyCollection(list(corners), **looks[str(name)]), autolim=False)
-
-
-TIMELINE: Final = VariantFigure(
-    name="timeline",
-    title="One step along time",
-    caption=(
-        "The profiled step of median wall time of some configurations: the phases of the loop, "
-        "and the busiest threads of the host, by the innermost call that ran there. A bar is as "
-        "high as the share of its time in which anything ran."
-    ),
-    caption_on_gpus="Below are the GPU's busiest streams, by the work that ran there.",
-    rows=_first_timelines,
-    draw=timelines_figure,
-    together="variant",
-    groups_on_page=MOST_PANELS,
-    sentences=(partial(range_in, "timelines", "wall_ms", what="The steps", unit="ms"),),
-    tables=("timelines",),
 )
