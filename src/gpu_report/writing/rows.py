@@ -599,12 +599,12 @@ def not_reliable(row: Row, metric: Metric) -> str:
 
 
 def efficiencies(machine: MachineResults) -> list[Row]:
-    """The rows of EFFICIENCY with those of their variants; of each workload, device and precision
-    the one with the highest rate.
+    """The rows of EFFICIENCY with those of their variants; of each workload and device the one with
+    the highest rate.
     """
     variants = {row["variant"]: row for row in machine.measured}
     rows = with_variants(machine.tables.efficiency, variants)
-    return best_of_each(rows, "achieved_flops_per_s", "workload", "device", "precision")
+    return best_of_each(rows, "achieved_flops_per_s", "workload", "device")
 
 
 def longest(steps: Sequence[Row], frame: "pd.DataFrame", most: int = 3) -> list[Row]:
