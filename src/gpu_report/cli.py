@@ -608,7 +608,8 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 _optional("--machine", "id of the machine (default: this one)", default=""),
                 _optional(
                     "--out",
-                    "the file to write (default: results/published/<machine>.tar.xz)",
+                    "the file to write (default: <machine>.tar.xz in results/published, or in the "
+                    "folder of the study there)",
                     type=Path,
                 ),
                 _flag(

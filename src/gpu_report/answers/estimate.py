@@ -159,15 +159,16 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
     )
 
 
-COMPARED: Final = ("speedup", "ratio")
-"""Metrics of the sources that compare two trainings."""
-
-
 def of_source(row: Row) -> Estimate:
     """Ours of two trainings that a source compares, a row of SOURCES: the factor of their times or
     throughputs. It agrees with the source above 1.
     """
-    return replace(estimate(row, "ours"), doubts=doubts_about("throughput_per_s", row))
+    return replace(
+        estimate(row, "ours"),
+        doubts=doubts_about("throughput_per_s", row),
+        p=row["ours_p"],
+        null=1.0,
+    )
 
 
 def speedup(row: Row, baseline: Row) -> Estimate:

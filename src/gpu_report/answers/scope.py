@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from gpu_report.answers.estimate import COMPARED
 from gpu_report.answers.finding import STUDY
 from gpu_report.answers.phrases import CPU
 from gpu_report.glossary import Row
@@ -19,6 +18,7 @@ from gpu_report.study.study import Experiment
 from gpu_report.tables.batch_sizes import BATCH_SIZES
 from gpu_report.tables.bundle import Tables, grouped, rows_of, with_variants
 from gpu_report.tables.efficiency import compares_own_loops
+from gpu_report.tables.sources import COMPARED
 from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, model_words, titled
 
 EFFICIENCY: Final = "efficiency"

@@ -26,8 +26,8 @@ IMPORTED: Final = Path("results/imported")
 its place.
 """
 PUBLISHED: Final = Path("results/published")
-"""Bundles of machines; those of a study that has a folder of its name in it are there, so that two
-studies of a machine stand beside each other.
+"""Bundles of machines. Those of a study that has a folder of its name in it are there: two studies
+of one machine need two bundles.
 """
 BUNDLE_SUFFIX: Final = ".tar.xz"
 
@@ -228,5 +228,5 @@ def _names(
 
 
 def _known(names: Iterable[str]) -> str:
-    ids = ", ".join(names) or f"none yet; bundles are in {PUBLISHED}"
+    ids = ", ".join(names) or f"none yet; bundles are in {PUBLISHED} or a study's folder in it"
     return f"use here, published, a name in {REQUESTS}, or the id of a bundle: {ids}"

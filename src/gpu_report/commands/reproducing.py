@@ -353,11 +353,15 @@ def _method(bundle: _Bundle) -> str:
     by = share(TIME_TOLERANCE).plain()
     spreads = sorted(bundle.sessions.spreads)
     widths = [share(Z * math.sqrt(2) * each.deviation).plain() for each in spreads]
-    found = " or ".join(widths) or "not known"
+    found = (
+        f" and by the spread between sessions of the sentinels that vary like it "
+        f"({' or '.join(widths)})"
+        if widths
+        else "; the spread between sessions is not known"
+    )
     return (
-        f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by "
-        f"{by} and by the spread between sessions of the sentinel that varies like it ({found}); "
-        "held-out metrics are compared seed by seed"
+        f"a claim is reproduced if the new 95 % interval is within the claimed one, widened by {by}"
+        f"{found}; held-out metrics are compared seed by seed"
     )
 
 

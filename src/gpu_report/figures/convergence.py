@@ -25,6 +25,7 @@ from gpu_report.figures.declaration import (
     extremes_of,
     found_in,
     range_in,
+    without_own_loops,
 )
 from gpu_report.figures.points import add_legend, draw_intervals
 from gpu_report.figures.speed import repeats_crossover
@@ -147,7 +148,7 @@ def _spread(values: pd.DataFrame, by: str, column: str) -> pd.DataFrame:
 
 def _of_one_course(shown: Shown) -> pd.DataFrame:
     """Without what begins anew in every epoch, so that its epochs are no course of one training."""
-    rows = shown.rows[~shown.rows["begins_anew"]]
+    rows = without_own_loops(shown.rows)
     return found_in("convergence", replace(shown, rows=rows))
 
 
@@ -171,10 +172,17 @@ CONVERGENCE: Final = VariantFigure(
 
 
 def _scaled(shown: Shown) -> pd.DataFrame:
-    """All with a factor where one changed more than once; otherwise, the table says as much."""
-    medians = shown.tables.losses.groupby(["variant", "step"])["loss_scale"].median()
-    factors = shown.rows["variant"].map(medians.groupby("variant").nunique())
-    return shown.rows[factors > 0] if (factors > 2).any() else shown.rows.iloc[:0]
+    """All with a factor where that of one changed more than once in most processes; otherwise, the
+    table says as much.
+    """
+    losses = shown.tables.losses.dropna(subset="loss_scale").sort_values("step")
+    moves = losses.groupby(["variant", "repetition"])["loss_scale"].agg(_changes)
+    typical = shown.rows["variant"].map(moves.groupby("variant").median())
+    return shown.rows[typical.notna()] if (typical > 1).any() else shown.rows.iloc[:0]
+
+
+def _changes(values: "pd.Series[float]") -> int:
+    return int((values.diff().fillna(0) != 0).sum())
 
 
 def loss_scale_figure(shown: Shown) -> Figure:

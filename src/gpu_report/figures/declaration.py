@@ -227,7 +227,7 @@ class VariantFigure:
     rows: Callable[[Shown], pd.DataFrame]
     """The variants it shows, out of the subject's; no rows where there is no data."""
     unless: Sequence[Callable[[Shown], bool]] = ()
-    """Where another figure shows the same."""
+    """Where another figure or the table shows the same."""
     of_own_loops: bool = False
     """Whether it shows custom training loops, of which experiments have no other figures."""
     label: Callable[[pd.DataFrame, str], pd.DataFrame] = labels.with_row_labels
@@ -315,6 +315,11 @@ class MachineFigure:
             drawing=partial(self.draw, tables),
             tables=self.tables,
         )
+
+
+def without_own_loops(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of trainings that have no loop of their own."""
+    return rows[~rows["begins_anew"]]
 
 
 def found_in(table: str, shown: Shown) -> pd.DataFrame:

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
-    MOST_IN_TABLE,
     Shown,
     VariantFigure,
     extremes,
@@ -131,7 +130,8 @@ def curves_figure(shown: Shown) -> Figure:
 def _crossing(shown: Shown) -> pd.DataFrame:
     others = shown.rows[~shown.rows["is_baseline"]]
     known = shown.subject.name in set(shown.tables.crossovers["experiment"])
-    series = others[others.groupby("workload")["batch_size"].transform("nunique") > 1]
+    sizes = others.groupby(["workload", "size", "precision", "options"])["batch_size"]
+    series = others[sizes.transform("nunique") > 1]
     return series if known and series[SPEEDUP.column].notna().any() else others.iloc[:0]
 
 
@@ -204,7 +204,7 @@ SPEEDUP_ROWS: Final = VariantFigure(
     unless=(
         repeats_crossover,
         _repeats_scaling,
-        lambda shown: len(_compared(shown)) < MOST_IN_TABLE,
+        lambda shown: is_said_by_table(replace(shown, rows=_compared(shown))),
     ),
 )
 THROUGHPUT_ROWS: Final = VariantFigure(

@@ -24,6 +24,7 @@ from gpu_report.figures.declaration import (
     found_in,
     largest_columns,
     largest_parts,
+    without_own_loops,
 )
 from gpu_report.figures.points import Entry, new_rows, place_rows
 from gpu_report.figures.speed import repeats_crossover
@@ -188,7 +189,7 @@ PHASES: Final = VariantFigure(
     ),
     along=("workload", "device"),
     # A training with a loop of its own has a figure of its own.
-    rows=lambda shown: found_in("phases", shown).loc[lambda rows: ~rows["begins_anew"]],
+    rows=lambda shown: without_own_loops(found_in("phases", shown)),
     draw=phases_figure,
     sentences=(partial(largest_parts, "phases", "phase"),),
     unless=(repeats_crossover,),

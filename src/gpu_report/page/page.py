@@ -38,6 +38,7 @@ _CHAPTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "transfer": ("Copies between host and GPU", ("transfer",)),
     "efficiency": ("Efficiency", ()),
     "energy": ("Power and energy", ()),
+    "sources": ("Results of the sources", ()),
     "study": ("The study as a whole", ()),
 }
 """Of findings about the machine: heading, and the kinds of its figures; the page draws roofline and

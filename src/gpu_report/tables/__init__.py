@@ -108,7 +108,9 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Iterable[Row]]]] = {
     CROSSOVERS: lambda of: tabulate_crossovers(of.experiments, of.records, of.sessions),
     MACHINE: lambda of: tabulate_machine(of.records),
     SENTINELS: lambda of: tabulate_sentinels(of.points, of.sessions.numbers),
-    SOURCES: lambda of: tabulate_sources(of.records, of.timed_traces, today=of.today),
+    SOURCES: lambda of: tabulate_sources(
+        of.records, of.timed_traces, today=of.today, sessions=of.sessions
+    ),
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     SCALING: lambda of: tabulate_scaling(of.records, of.sessions),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),

@@ -240,7 +240,7 @@ def _weighed_records(
         claim,
         then,
         now,
-        spread=sessions.spread_of(*then, *now),
+        spread=sessions.spread_of(*then),
         is_same_machine=is_same_machine,
         tolerance=tolerance,
     )

@@ -17,10 +17,12 @@ from gpu_report.records.record import Record, Repetition
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.storage.json_files import Part, Positive
 from gpu_report.study.variant import Variant
+from gpu_report.tables.bundle import grouped
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
 from gpu_report.tables.operations import Profiled, quotient, tabulate_category_speedups
 from gpu_report.tables.processes import brings_loop, built_in, pairs_of, same_protocol, values_of
-from gpu_report.tables.statistics import summarise, summary
+from gpu_report.tables.sessions import ONE_SESSION, Sessions
+from gpu_report.tables.statistics import holm, ratio, summarise, summary
 from gpu_report.tables.variants import records_by_variant
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.phases import PHASES
@@ -49,6 +51,12 @@ SOURCES: Final = Table(
             "unit",
             "The same on this machine; missing without a measurement of the same training",
         ),
+        number(
+            "ours_p",
+            "1",
+            "Of two trainings that a source compares, the p of none being faster, adjusted for its "
+            "other comparisons (Holm); else missing.",
+        ),
         *summary("ratio", "1", "Ours over the source's"),
         text("variant", "The variant of ours that answers it; empty where none can."),
         text("reference_variant", "The variant that it is compared with; else empty."),
@@ -61,6 +69,8 @@ SOURCES: Final = Table(
     ),
 )
 
+COMPARED: Final = ("speedup", "ratio")
+"""Metrics of two trainings of which a source says that one is faster."""
 Metric = Literal[
     "training_time_s",
     "epoch_time_s",
@@ -121,7 +131,11 @@ def reported() -> Reported:
 
 
 def tabulate_sources(
-    records: Iterable[Record], traces: Mapping[str, TraceTables], *, today: Today
+    records: Iterable[Record],
+    traces: Mapping[str, TraceTables],
+    *,
+    today: Today,
+    sessions: Sessions = ONE_SESSION,
 ) -> list[Row]:
     """The table SOURCES, in the order of the sources.
 
@@ -131,7 +145,12 @@ def tabulate_sources(
     by_variant = records_by_variant(
         record for record in records if record.status == "ok" and _is_same(record)
     )
-    return [_row(figure, by_variant, traces, today) for figure in reported().figures]
+    rows = [_row(figure, by_variant, traces, today, sessions) for figure in reported().figures]
+    return [
+        {**row, "ours_p": p}
+        for compared in grouped(rows, lambda row: row["source"]).values()
+        for row, p in zip(compared, holm([row["ours_p"] for row in compared]), strict=True)
+    ]
 
 
 def _is_same(record: Record) -> bool:
@@ -150,6 +169,7 @@ def _row(
     by_variant: Mapping[str, Record],
     traces: Mapping[str, TraceTables],
     today: Today,
+    sessions: Sessions,
 ) -> Row:
     record, reference = by_variant.get(figure.variant), by_variant.get(figure.over)
     values = [*_values(figure, record, reference, traces)] if record else []
@@ -161,9 +181,14 @@ def _row(
         for side in (record, reference)
         if side and values
         for mark in marks_of(
-            side, summarise(values_of(side, "throughput_per_s")), today, reference=reference
+            side,
+            summarise(values_of(side, "throughput_per_s")),
+            today,
+            reference=reference,
+            sessions=sessions,
         )
     )
+    by_index = dict(enumerate(values if figure.metric in COMPARED else []))
     return {
         "row": figure.row,
         "source": source.title,
@@ -174,6 +199,7 @@ def _row(
         "unit": metric.unit,
         "reported": theirs,
         **summarise(values, scale=metric.scale).as_columns("ours"),
+        "ours_p": ratio(by_index, dict.fromkeys(by_index, 1.0)).p,
         **summarise(
             [value / theirs for value in values] if theirs else [], scale=metric.scale
         ).as_columns("ratio"),

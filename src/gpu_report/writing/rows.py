@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_report.answers.estimate import COMPARED, Estimate, estimate, of_source, ratio_of
+from gpu_report.answers.estimate import Estimate, estimate, of_source, ratio_of
 from gpu_report.glossary import (
     METRICS,
     Metric,
@@ -42,7 +42,9 @@ from gpu_report.tables.bundle import (
     shown_profiles,
     with_variants,
 )
+from gpu_report.tables.marks import INVALIDATES_ALL
 from gpu_report.tables.scaling import compared_with
+from gpu_report.tables.sources import COMPARED
 from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.words import (
     batch_in_words,
@@ -241,14 +243,15 @@ def results_of_sources(sources: "pd.DataFrame", *, compared: bool) -> list[Row]:
 
 def notes_on_source(row: Row) -> list[str]:
     """What differs from the source, and the quality flags of ours."""
-    flags = flags_but_projected(row) if row["metric"] not in _NO_TIMES else []
+    is_time = row["metric"] not in _NO_TIMES
+    flags = [flag for flag in flags_but_projected(row) if is_time or flag in INVALIDATES_ALL]
     return [*filter(None, [row["differs"]]), *flags]
 
 
 _UNITS: Final[Mapping[str, str]] = {"1": "", "1/s": "samples/s"}
 _HERE: Final = {"above": "holds", "unclear": "too close to call", "below": "does not hold"}
 _NO_TIMES: Final = ("quality", "memory_peak_mib", "memory_percent")
-"""Metrics of the sources that no quality flag of a time is about."""
+"""Metrics of the sources that a quality flag of a time is not about."""
 
 
 _METHODS: Final = {"ddp": "DDP", "dp": "DataParallel (discouraged)"}

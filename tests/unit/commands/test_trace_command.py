@@ -209,3 +209,10 @@ def test_looking_at_a_trace_imports_neither_pandas_nor_torch(
         subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode
         == 0
     )
+
+
+def test_two_folders_are_not_compared_and_a_trace_in_them_is_asked_for(
+    plain_trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace-diff", str(plain_trace.parent), str(plain_trace)]) == 2
+    assert "is a folder; name a trace in it" in capsys.readouterr().err

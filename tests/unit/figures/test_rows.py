@@ -1,12 +1,15 @@
 import numpy as np
+import yaml
 
 from gpu_report.figures import palette
-from tests.factories import make_record, make_records, make_tables
+from tests.factories import CONFIG, make_record, make_records, make_tables
 from tests.unit.figures.drawn import specs_by_name, study_of
 
 
 def test_points_are_in_their_rows_and_doubted_ones_alone_are_hollow() -> None:
-    asked = study_of("device")
+    more = {"workload": ["resnet18", "transformer"], "batch_size": 64, "epochs": 3}
+    device = yaml.safe_load(CONFIG.read_text("utf-8"))["experiments"]["device"]
+    asked = study_of(device={**device, "grid": [*device["grid"], more]})
     study = asked.restricted_to({one.slug for one in asked.variants if one.precision == "fp32"})
     records = [
         make_record(record.variant, foreign_cpu_share=0.5) if "lstm" in record.variant else record

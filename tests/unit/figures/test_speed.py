@@ -4,11 +4,13 @@ from typing import Any
 import pytest
 from matplotlib.text import Annotation
 
+from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
     drawn,
     drawn_after_failures,
     specs_by_name,
     study_and_tables,
+    study_of,
     texts_of,
 )
 
@@ -62,3 +64,29 @@ def test_batches_that_did_not_fit_are_named_where_their_throughput_would_be() ->
 
     reasons = [each for each in figure.axes[0].texts if "out of memory" in each.get_text()]
     assert [each.xy[0] for each in reasons if isinstance(each, Annotation)] == [256, 1024]
+
+
+def test_a_speedup_of_a_few_rows_is_said_by_their_table() -> None:
+    study = study_of("precision")
+    few = study.restricted_to({each.slug for each in study.variants if "resident" in each.options})
+
+    is_drawn = [
+        "precision_speedup" in specs_by_name(make_tables(asked, make_records(asked)), asked)
+        for asked in (study, few)
+    ]
+
+    assert is_drawn == [True, False]
+
+
+def test_a_crossover_needs_two_batch_sizes_of_one_model() -> None:
+    study = study_of("device", "crossover")
+    whole = make_tables(study, make_records(study))
+    one = study.restricted_to(
+        {each.slug for each in study.variants if each.batch_size in (16, 64, 4000)}
+    )
+
+    found = specs_by_name(whole, study)
+    alone = specs_by_name(make_tables(one, make_records(one)), one)
+
+    assert "crossover_crossover" in found
+    assert "crossover_crossover" not in alone

@@ -3,11 +3,21 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from matplotlib.patches import Rectangle
 
+from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
-from tests.unit.figures.drawn import Change, drawn, study_and_tables, texts_of
+from tests.factories import CONFIG, make_records, make_tables
+from tests.unit.figures.drawn import (
+    Change,
+    drawn,
+    specs_by_name,
+    study_and_tables,
+    study_of,
+    texts_of,
+)
 
 
 def without(workload: str, *tables: str) -> dict[str, Any]:
@@ -123,3 +133,14 @@ def test_a_longest_gap_is_written_only_beside_idle_time() -> None:
     ]
 
     assert ["110 ms" in text for text in gaps] == [True, False]
+
+
+def test_a_training_loop_of_its_own_has_no_phases_beside_other_models() -> None:
+    asked = yaml.safe_load(CONFIG.read_text("utf-8"))["experiments"]
+    grid = [*asked["device"]["grid"], *asked["crossover"]["grid"]]
+    study = study_of(both={**asked["device"], "grid": grid})
+
+    found = specs_by_name(make_tables(study, make_records(study)), study)["both_phases"]
+
+    workloads = {Variant.from_slug(slug).workload for slug in found.variants}
+    assert workloads == {"cnn", "unet", "lstm"}

@@ -70,6 +70,17 @@ def test_what_a_study_leaves_out_is_neither_written_nor_referred_to() -> None:
     assert not re.findall(rf"\b(?:{'|'.join(names)})\b", "".join(re.findall(r"\{[^}]*\}", listed)))
 
 
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cuda")])
+@pytest.mark.parametrize("leave_out", [[], ["limit_cards"]])
+def test_the_contents_are_listed_once(devices: tuple[str, ...], leave_out: list[str]) -> None:
+    config = {**yaml.safe_load(CONFIG.read_text("utf-8")), "leave_out": leave_out}
+
+    files = render_study(make_study(config=config, devices=devices))
+
+    body = files["gpu_report.tex"].partition(r"\begin{document}")[2]
+    assert body.count(r"\gpurepcontents") == 1
+
+
 def test_sections_with_nothing_to_show_are_left_out_and_their_questions_listed_once() -> None:
     files = render_devices("cpu")
     taken = ",".join(re.findall(r"\\gpurepsections\{([^}]*)\}", files["gpu_report.tex"])).split(",")

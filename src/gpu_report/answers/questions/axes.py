@@ -47,7 +47,7 @@ from gpu_report.answers.question import (
 )
 from gpu_report.answers.scope import SOURCES, Group, Scope, key_of, saves_memory
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
-from gpu_report.printing.number_format import quantity
+from gpu_report.printing.number_format import counted, quantity
 from gpu_report.tables.bundle import fastest_of, grouped
 from gpu_report.words import described, listed
 
@@ -383,23 +383,16 @@ def _learns(title: str, key: str, rows: Sequence[Row], table: str) -> Answer:
 
 @question("Is what the sources report as faster also faster here?", SOURCES)
 def faster_too(scope: Scope) -> Iterator[Answer]:
-    """Each source compares two trainings, by a factor above 1 or by saying which is faster. Ours
-    agree if the interval of their factor is above 1, and contradict it if it is below.
+    """Each source compares two trainings, by a factor above 1 or by saying which is faster. This
+    holds if the interval of our factor is above 1, and does not hold if it is below; it is
+    corrected for the other comparisons of the source.
     """
-    cases: dict[Side, list[str]] = {"above": [], "unclear": [], "below": []}
-    for row in scope.rows:
-        ours = of_source(row)
-        cases[ours.against(1.0)].append(f"{row['measured']} ({times(ours, short=True)})")
-    agreeing = how_many(len(cases["above"]), len(scope.rows), "comparison")
-    others: tuple[tuple[Side, str], ...] = (
-        ("unclear", "too close to call"),
-        ("below", "the slower one here"),
-    )
-    rest = [f"; {words}: {listed(cases[side])}" for side, words in others if cases[side]]
+    sides = [of_source(row).against(1.0) for row in scope.rows]
+    holding, unclear, failing = (sides.count(side) for side in ("above", "unclear", "below"))
     yield Answer(
-        verdict="no" if cases["below"] else "too close to call" if rest else "yes",
-        statement="The faster training of a source was also the faster one here in "
-        f"{agreeing}{''.join(rest)}.",
+        verdict="no" if failing else "too close to call" if unclear else "yes",
+        statement=f"Of {counted(len(sides), 'comparison')} that the sources make, {holding} hold "
+        f"here; too close to call: {unclear}; not holding: {failing}.",
         evidence=[
             evidence(row["measured"], times(estimate(row, "ours")), scope.table, row)
             for row in scope.rows
