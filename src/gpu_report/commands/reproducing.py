@@ -354,8 +354,8 @@ def _method(bundle: _Bundle) -> str:
     spreads = sorted(bundle.sessions.spreads)
     widths = [share(Z * math.sqrt(2) * each.deviation).plain() for each in spreads]
     found = (
-        f" and by the spread between sessions of the sentinels that vary like it "
-        f"({' or '.join(widths)})"
+        " and by the spread between sessions of the sentinels whose processes vary about as much "
+        f"as the claim's ({' or '.join(widths)})"
         if widths
         else "; the spread between sessions is not known"
     )

@@ -54,8 +54,8 @@ SOURCES: Final = Table(
         number(
             "ours_p",
             "1",
-            "Of two trainings that a source compares, the p of none being faster, adjusted for its "
-            "other comparisons (Holm); else missing.",
+            "The p-value of the hypothesis that neither compared training is faster, adjusted for "
+            "the source's other comparisons (Holm); missing for other rows.",
         ),
         *summary("ratio", "1", "Ours over the source's"),
         text("variant", "The variant of ours that answers it; empty where none can."),

@@ -263,8 +263,8 @@ def analyse_two(a: Path, b: Path) -> tuple[AnalysedTrace, AnalysedTrace]:
     if in_a.has_steps != in_b.has_steps:
         without, other = (b, a) if in_a.has_steps else (a, b)
         raise TraceError(
-            f"{without} marks no steps and {other} does, so that nothing of them can be compared "
-            "per step; call profiler.step() after each step of both"
+            f"{without} has no marked steps but {other} does, so the two cannot be compared per "
+            "step; call profiler.step() after each step in both scripts"
         )
     return in_a, in_b
 

@@ -181,7 +181,7 @@ def test_a_trace_without_steps_is_not_compared_with_one_that_marks_them(
     assert main(["trace-diff", str(plain_trace), str(unmarked)]) == 2
 
     said = capsys.readouterr().err
-    assert "unmarked.json marks no steps" in said
+    assert "unmarked.json has no marked steps" in said
     assert said.count("\n") == 1
 
 

@@ -263,9 +263,9 @@ def workers_help(group: Group) -> Answer:
         yes=f"DataLoader workers helped {group.title}",
         no=f"DataLoader workers did not help {group.title}",
         whether=f"DataLoader workers help {group.title}",
-        measured=f": at best, with {group.words(after)}, it trained {times(gain)} as fast "
-        f"as with {group.words(before)}, and waited for data in {waits[1]} of the time instead "
-        f"of in {waits[0]}.",
+        measured=f": with {group.words(after)}, the fastest of the others, it trained "
+        f"{times(gain)} as fast as with {group.words(before)}, and waited for data in {waits[1]} "
+        f"of the time instead of in {waits[0]}.",
         evidence=evidence_of(
             group,
             {"throughput_per_s": "throughput", "data_wait_share": "time waiting for data"},
@@ -381,7 +381,7 @@ def _learns(title: str, key: str, rows: Sequence[Row], table: str) -> Answer:
     )
 
 
-@question("Is what the sources report as faster also faster here?", SOURCES)
+@question("Is everything that the sources report as faster also faster on this machine?", SOURCES)
 def faster_too(scope: Scope) -> Iterator[Answer]:
     """Each source compares two trainings, by a factor above 1 or by saying which is faster. This
     holds if the interval of our factor is above 1, and does not hold if it is below; it is
@@ -391,8 +391,8 @@ def faster_too(scope: Scope) -> Iterator[Answer]:
     holding, unclear, failing = (sides.count(side) for side in ("above", "unclear", "below"))
     yield Answer(
         verdict="no" if failing else "too close to call" if unclear else "yes",
-        statement=f"Of {counted(len(sides), 'comparison')} that the sources make, {holding} hold "
-        f"here; too close to call: {unclear}; not holding: {failing}.",
+        statement=f"This machine measured {counted(len(sides), 'comparison')} of the sources; "
+        f"holding: {holding}; too close to call: {unclear}; not holding: {failing}.",
         evidence=[
             evidence(row["measured"], times(estimate(row, "ours")), scope.table, row)
             for row in scope.rows
