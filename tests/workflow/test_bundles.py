@@ -38,7 +38,7 @@ def with_bundle(folder: Path, bundle: Path) -> Project:
     """A project that measured nothing and has the bundle among its published ones."""
     project = copy_of_the_project(folder, "config/tiny.yaml")
     (folder / "results/published").mkdir(parents=True, exist_ok=True)
-    for tracked in (folder / "results/published").iterdir():
+    for tracked in (folder / "results/published").glob("*.tar.xz"):
         tracked.unlink()
     shutil.copy2(bundle, folder / "results/published")
     return project
