@@ -35,7 +35,7 @@ DOCUMENTS: Final = {
 """What the site has besides docs/, by its path in the repository."""
 DOWNLOADS: Final = (
     "notebooks/*.ipynb",
-    "results/published/*",
+    "results/published/**/*.tar.xz",
     "src/gpu_report/writing/templates/sections/batch_size.tex.j2",
 )
 FOUND_LAST: Final = ("benchmarks.md", "changelog.md", "contributing.md", "evidence.md")
