@@ -92,6 +92,7 @@ def test_the_report_of_one_experiment_has_the_machine_and_its_section_alone_and_
         "Machine and method",
         "Workloads",
         "Batch size",
+        "Networks and data",
     ]
     assert "Which batch size trains fastest" in text
     assert "configurations measured & 2 " in facts.read_text("utf-8").replace(r"\gpurepbreak{}", "")
