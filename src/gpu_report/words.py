@@ -388,7 +388,7 @@ def flags_but_projected(row: Row) -> list[str]:
 
 def flags_of_itself(row: Row) -> list[str]:
     """The same for a table that compares no two measurements."""
-    about_two = ("other software", "other threads", "other session")
+    about_two = ("other software", "other threads", "other session", "unknown session spread")
     return [flag for flag in flags_but_projected(row) if flag not in about_two]
 
 

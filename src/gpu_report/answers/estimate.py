@@ -154,9 +154,21 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
     """The figure of one variant over that of another, as a function of both. Of a figure that
     follows the time of a step, the tables of both widen the interval between two sessions.
     """
-    return lambda row, other: estimate(row, column).over(
-        estimate(other, column), spread_between(tables, row, other) if tables else None
-    )
+    if tables is None:
+        return lambda row, other: estimate(row, column).over(estimate(other, column))
+
+    def ratio(row: Row, other: Row) -> Estimate:
+        spread = spread_between(tables, row, other)
+        found = estimate(row, column).over(estimate(other, column), spread)
+        return replace(found, doubts=(*found.doubts, *_doubts_of_sessions(row, other, spread)))
+
+    return ratio
+
+
+def _doubts_of_sessions(row: Row, other: Row, spread: Spread | None) -> tuple[str, ...]:
+    """The mark of a time of two sessions whose spread is not known, if it is one."""
+    is_unknown = spread is None and row["session"] != other["session"]
+    return ("unknown session spread",) if is_unknown else ()
 
 
 def of_source(row: Row) -> Estimate:
@@ -185,12 +197,13 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
     """The throughput over that of any other variant, as `bundle.gain_over` compares the two, with
     the doubts.
     """
-    found = bundle.gain_over(tables, row, baseline)
+    spread = spread_between(tables, row, baseline)
+    doubts = doubts_about("throughput_per_s", row, baseline)
     return Estimate(
-        **vars(found),
-        doubts=doubts_about("throughput_per_s", row, baseline),
+        **vars(bundle.gain_over(tables, row, baseline)),
+        doubts=(*doubts, *_doubts_of_sessions(row, baseline, spread)),
         null=1.0,
-        is_of_two_sessions=spread_between(tables, row, baseline) is not None,
+        is_of_two_sessions=spread is not None,
     )
 
 

@@ -103,6 +103,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "other threads": "trained with a different thread setting than what it is compared with",
     "other session": "measured in a different session than what it is compared with; the "
     "interval includes the spread between sessions",
+    "unknown session spread": "measured in a different session than what it is compared with; the "
+    "spread between sessions is not known",
 }
 """Every mark with what it says, in the order they are given."""
 
@@ -120,6 +122,7 @@ WIDENS_TIMES: Final[Mapping[str, str]] = {
     "CPU steal": "the hypervisor took processor time",
     "throttled": "heat or hardware protection slowed the GPU down",
     "shared device": "other programs used the GPU too",
+    "unknown session spread": "no sentinel shows how far sessions differ",
 }
 """Marks with which a time, or an energy, decides only what is farther from a limit than FLAG_SIZE,
 in words.
@@ -217,11 +220,14 @@ def marks_of(
         **dict.fromkeys(marks_of_numbers(record, throughput), True),
     }
     if reference is not None:
+        is_apart = sessions.differ(record, reference)
+        is_spread_known = is_apart and sessions.between(record, reference) is not None
         found |= {
             "other protocol": is_other_protocol or not same_protocol(record, reference),
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
-            "other session": sessions.between(record, reference) is not None,
+            "other session": is_spread_known,
+            "unknown session spread": is_apart and not is_spread_known,
         }
     return [mark for mark in MEANINGS if found.get(mark)]
 

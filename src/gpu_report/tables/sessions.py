@@ -92,10 +92,15 @@ class Sessions:
 
     def between(self, record: Record, reference: Record, *sides: BySeed) -> Spread | None:
         """The spread by which the comparison of their throughputs, the two sides, is widened; None
-        in one session.
+        in one session, or where sentinels do not show it.
         """
-        sessions = {self.numbers.get(each.provenance.measured_at) for each in (record, reference)}
-        return self.spread_of(*sides) if len(sessions) > 1 else None
+        return self.spread_of(*sides) if self.differ(record, reference) else None
+
+    def differ(self, record: Record, reference: Record) -> bool:
+        """Whether the two were measured in different sessions."""
+        return (
+            len({self.numbers.get(each.provenance.measured_at) for each in (record, reference)}) > 1
+        )
 
     def spread_of(self, *sides: BySeed) -> Spread | None:
         """The spread of these sides, each one value per process, between two sessions."""

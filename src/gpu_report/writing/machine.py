@@ -238,6 +238,8 @@ _MARK_CLAUSES: Final = {
     "times support no conclusion",
     "other session": "the session differs from that of what it is compared with; the interval "
     "includes the spread between sessions",
+    "unknown session spread": "the session differs from that of what it is compared with, and the "
+    f"spread between sessions is not known, {_ONLY_LARGE}",
 }
 """What each mark but `projected` means for the numbers."""
 

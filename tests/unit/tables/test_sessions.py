@@ -215,12 +215,14 @@ def test_a_comparison_of_two_sessions_is_widened_by_the_sentinel_that_fits_it() 
     assert steady == both < widest
 
 
-def test_a_comparison_stays_as_it_is_where_the_spread_is_not_measured() -> None:
+def test_a_comparison_of_two_sessions_is_only_flagged_where_their_spread_is_unknown() -> None:
     plain = compared(Sessions())
     unmeasured = compared(Sessions(numbers={MORNING: 1, EVENING: 2}))
 
-    columns = ["speedup", "speedup_low", "speedup_high", "speedup_p", "marks"]
+    columns = ["speedup", "speedup_low", "speedup_high", "speedup_p"]
     assert list(unmeasured[columns]) == list(plain[columns])
+    assert "unknown session spread" in unmeasured["marks"]
+    assert "unknown session spread" not in plain["marks"]
 
 
 def test_the_spread_counts_once_for_each_side_with_its_own_degrees_of_freedom() -> None:
