@@ -121,7 +121,7 @@ def _distinguishing_name(row: "pd.Series[Any]", axis: str) -> str:
     return labels.joined(named, labels.field_label(axis, row[axis])) if axis else str(named)
 
 
-MOST_IN_TABLE: Final = 3
+MOST_IN_TABLE: Final = 4
 STUDY: Final = "study"
 """Subject of the figures that show every variant, or the machine itself."""
 

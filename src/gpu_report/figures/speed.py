@@ -248,5 +248,6 @@ CROSSOVER: Final = VariantFigure(
     together="panel",
     groups_on_page=6,
     sentences=(extremes_of(SPEEDUP, along="batch_size"),),
+    unless=(lambda shown: len(_crossing(shown)) < len(_compared(shown)),),
     tables=("crossovers",),
 )

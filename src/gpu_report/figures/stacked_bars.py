@@ -65,7 +65,7 @@ _OF_STEP: Final = "Share of the step (%)"
 REST: Final = "all others"
 BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": palette.QUIET, "linewidth": 0.4}
 HATCH_WITHOUT_COLOR: Final = "///"
-LEGEND_COLUMNS: Final = 5
+LEGEND_COLUMNS: Final = 6
 _SMALLEST_LABELLED_SHARE: Final = 0.06
 
 
@@ -194,6 +194,7 @@ PHASES: Final = VariantFigure(
     sentences=(partial(largest_parts, "phases", "phase"),),
     unless=(repeats_crossover,),
     tables=("phases",),
+    has_own_section=True,
 )
 
 

@@ -84,8 +84,8 @@ def test_any_number_of_groups_fits_the_page(count: int) -> None:
 
 
 def test_a_caption_says_what_the_bars_are() -> None:
-    study = study_of("workers")
+    study = study_of("device")
 
     specs = specs_by_name(make_tables(study, make_records(study, processes=3)), study)
 
-    assert "bars show 95 % intervals" in specs["workers_throughput"].caption
+    assert "bars show 95 % intervals" in specs["device_speedup"].caption

@@ -6,12 +6,13 @@ from matplotlib.text import Annotation
 
 from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
+    draw_named,
     drawn,
-    drawn_after_failures,
     specs_by_name,
     study_and_tables,
     study_of,
     texts_of,
+    with_failures,
 )
 
 
@@ -60,18 +61,23 @@ def test_a_crossing_between_times_with_an_invalidating_flag_is_not_drawn() -> No
 
 
 def test_batches_that_did_not_fit_are_named_where_their_throughput_would_be() -> None:
-    figure = drawn_after_failures("frontier_throughput", "frontier", b256="oom", b1024="oom")
+    unet = {"workload": "unet", "size": "128px", "batch_size": [4, 16, 64, 256, 1024], "epochs": 2}
+    sizes = {"question": "How many?", "axis": "batch_size", "baseline": 4, "grid": [unet]}
+    study = study_of(devices=("cuda",), sizes=sizes)
+    records = with_failures(make_records(study, processes=1), b256="oom", b1024="oom")
+
+    figure = draw_named("sizes_throughput", make_tables(study, records), study)
 
     reasons = [each for each in figure.axes[0].texts if "out of memory" in each.get_text()]
     assert [each.xy[0] for each in reasons if isinstance(each, Annotation)] == [256, 1024]
 
 
 def test_a_speedup_of_a_few_rows_is_said_by_their_table() -> None:
-    study = study_of("precision")
-    few = study.restricted_to({each.slug for each in study.variants if "resident" in each.options})
+    study = study_of("device")
+    few = study.restricted_to({each.slug for each in study.variants if each.workload == "unet"})
 
     is_drawn = [
-        "precision_speedup" in specs_by_name(make_tables(asked, make_records(asked)), asked)
+        "device_speedup" in specs_by_name(make_tables(asked, make_records(asked)), asked)
         for asked in (study, few)
     ]
 
