@@ -111,6 +111,15 @@ def ladder_steps_of(names: Sequence[str]) -> list[LadderStep]:
     return steps
 
 
+def beside_ladder(names: Sequence[str]) -> set[str]:
+    """Of the names that make a ladder, those of one optimization alone, and of all but one, that
+    are no cumulative step.
+    """
+    steps = ladder_steps_of(names)
+    apart = {name for step in steps for name in (step.individual, step.left_out)}
+    return (apart - {step.cumulative for step in steps}) & set(names)
+
+
 def _path(names: Sequence[str]) -> list[str]:
     """The steps of the longest name, each of which another name lacks that has all before it; none
     where one of these names is missing.

@@ -44,8 +44,9 @@ _COLUMNS_PT: Final = (8, 56, 104, 152)
 
 
 def _ladders(shown: Shown) -> pd.DataFrame:
+    """Those of which more is measured than the cumulative steps, which the table has."""
     rows = shown.rows.groupby("group").filter(
-        lambda group: bool(labels.ladder_steps_of(list(group["optimization"])))
+        lambda group: bool(labels.beside_ladder(list(group["optimization"])))
     )
     return rows if rows[~rows["is_baseline"]][SPEEDUP.column].notna().any() else rows.iloc[:0]
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from gpu_report.answers.estimate import falls
 from gpu_report.answers.scope import search_scope
+from gpu_report.figures.labels import beside_ladder
 from gpu_report.glossary import AXES, METRICS, SHOWN, Row, capitalized, device_words
 from gpu_report.printing.number_format import NOT_MEASURED, quantity
 from gpu_report.study.options import option_names
@@ -33,7 +34,6 @@ from gpu_report.words import (
 from gpu_report.writing.cards import notes_on_precision
 from gpu_report.writing.layout import Picture, figures_of, pictures
 from gpu_report.writing.machine import MachineResults, range_words
-from gpu_report.writing.rows import ceilings
 from gpu_report.writing.table import TableBlock, Text, metric, table
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -172,7 +172,9 @@ class ExperimentResults:
                 replace(each, header=qualities[0]) if each is SHOWN["quality"] else each
                 for each in shown
             ]
-        groups = list(dict.fromkeys(row["group"] for row in self.rows))
+        off_ladder = self._off_ladder
+        rows = [row for row in self.rows if row["variant"] not in off_ladder]
+        groups = list(dict.fromkeys(row["group"] for row in rows))
         trained = capitalized(listed(self.trained)) if self.rows else "Results"
         caption = f"{trained} by {self.axis}.{self.fixed}"
         notes = []
@@ -190,8 +192,13 @@ class ExperimentResults:
         if "speedup" in keys and is_comparable:
             notes.append(f"The baseline is {self.baseline}.")
         notes += notes_on_precision(self.machine.tables, self.measured)
+        if off_ladder:
+            notes.append(
+                "The figure has the speedup of each option alone and of all options but one; their "
+                "other numbers are in the CSV file."
+            )
         return table(
-            sorted(self.rows, key=lambda row: groups.index(row["group"])),
+            sorted(rows, key=lambda row: groups.index(row["group"])),
             name=f"{self.machine.id}/{self.name}",
             caption=caption,
             columns=[*self._texts(), *shown],
@@ -202,6 +209,19 @@ class ExperimentResults:
             notes=notes,
             source=self.machine.csv_path(self.name),
         )
+
+    @property
+    def _off_ladder(self) -> set[str]:
+        """The variants of an option alone, and of a ladder without one option, where a figure has
+        their speedups.
+        """
+        if all(picture.figure.kind != "ladder" for picture in self.pictures):
+            return set()
+        found = set()
+        for rows in grouped(self.rows, lambda row: row["group"]).values():
+            apart = beside_ladder([row["optimization"] for row in rows])
+            found |= {row["variant"] for row in rows if row["optimization"] in apart}
+        return found
 
     @property
     def quality_notes(self) -> list[str]:
@@ -266,19 +286,6 @@ class ExperimentResults:
                 for row in rows_of(self.machine.tables.efficiency)
                 if row["variant"] == fastest["variant"]
             ),
-        ]
-
-    @property
-    def peaks(self) -> list[Row]:
-        """What its MFU is a share of: matrix products in the precisions of its rows."""
-        return [
-            row
-            for row in ceilings(self.machine.tables)
-            if row["data sheet"]
-            and any(
-                (row["device"], row["precision"]) == (each["device"], each["precision"])
-                for each in self.measured
-            )
         ]
 
     def beside(self, *names: str) -> list[Row]:

@@ -6,6 +6,7 @@ from tests.factories import make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
     drawn_after_failures,
+    specs_by_name,
     study_and_tables,
     study_of,
     texts_of,
@@ -59,3 +60,14 @@ def test_a_line_joins_cumulative_points_of_one_session_alone() -> None:
     ]
 
     assert lines[0] > lines[1] == 0
+
+
+def test_a_ladder_of_cumulative_steps_alone_is_said_by_its_table() -> None:
+    row = {"workload": "lstm", "device": "fastest", "batch_size": 64, "epochs": 5}
+    grid = [{**row, "optimization": ["none", "bf16", "bf16+fused", "bf16+fused+graphs"]}]
+    asked = {"question": "?", "axis": "optimization", "baseline": "none", "grid": grid}
+    study = study_of("optimization", path=asked)
+
+    specs = specs_by_name(make_tables(study, make_records(study, processes=4)), study)
+
+    assert ("optimization_ladder" in specs, "path_ladder" in specs) == (True, False)

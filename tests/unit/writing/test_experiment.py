@@ -28,6 +28,15 @@ def test_a_metric_that_does_not_exist_is_an_error() -> None:
         found_of("device", results_on("cpu")).table(["data_weight"])
 
 
+def test_the_table_of_a_ladder_has_its_steps_and_leaves_the_rest_to_the_figure() -> None:
+    (block, *_) = found_of("optimization", results_on("cpu", "cuda")).table(["speedup"])
+    names = [str(row.cells[0]).replace(r"\gpurepbreak{}", "") for row in block.rows if row.cells]
+
+    assert not any(name.startswith(("channelslast", "fused")) for name in names)
+    assert any(name.startswith("bf16+channelslast") for name in names)
+    assert "The figure has the speedup of each option alone" in " ".join(block.notes)
+
+
 SHORT: Final = {
     "quality_chance": 5.55,
     "quality_better": "lower",
