@@ -635,7 +635,9 @@ def variant_cell(row: Row) -> str:
 
 
 def sentinels(machine: MachineResults) -> list[Row]:
-    """The points of the sentinels, with the `configuration` in full; their table has its slug."""
+    """A row for each sentinel: its `configuration` in full, its slowest and its fastest point, and
+    what all its points share.
+    """
     titles = {row["workload"]: row["workload_title"] for row in machine.variants}
 
     def words(variant: Variant) -> str:
@@ -648,9 +650,16 @@ def sentinels(machine: MachineResults) -> list[Row]:
             }
         )
 
+    measured = machine.tables.sentinels.dropna(subset=["throughput_per_s"])
+    speeds = measured.groupby("variant")["throughput_per_s"].agg(["min", "max"])
     return [
-        {**row, "configuration": words(Variant.from_slug(row["variant"]))}
-        for row in rows_of(machine.tables.sentinels)
+        {
+            **row,
+            "configuration": words(Variant.from_slug(row["variant"])),
+            "slowest_per_s": speeds["min"][row["variant"]],
+            "fastest_per_s": speeds["max"][row["variant"]],
+        }
+        for row in rows_of(measured.drop_duplicates("variant"))
     ]
 
 

@@ -247,3 +247,15 @@ def test_sessions_without_sentinels_are_named_with_their_configurations() -> Non
 
     assert rows.without_sentinels(in_all) == ""
     assert of in rows.without_sentinels(changed("cpu", "cuda", sentinels=table.iloc[:0]))
+
+
+def test_a_sentinel_has_its_slowest_and_its_fastest_point() -> None:
+    point = {"variant": "lstm-cuda-b64-w0-fp32-e2-resident", "status": "ok"}
+    speeds = [120.0, math.nan, 90.0, 100.0]
+    table = results_on("cpu", "cuda").tables.sentinels
+    table = table.reindex(range(4)).assign(**point, throughput_per_s=speeds)
+
+    (found,) = rows.sentinels(changed("cpu", "cuda", sentinels=table))
+
+    assert (found["slowest_per_s"], found["fastest_per_s"]) == (90.0, 120.0)
+    assert "LSTM" in found["configuration"]
