@@ -140,10 +140,9 @@ def across_experiments(
 
 @dataclass(frozen=True, kw_only=True)
 class Symptom:
-    """What a user sees, the metric that shows it, and the questions whose advice treats it."""
+    """What a user sees, and the questions whose advice treats it."""
 
     words: str
-    metric: str
     questions: tuple[QuestionName, ...]
     needs_gpu: bool = False
 
@@ -151,83 +150,67 @@ class Symptom:
 SYMPTOMS: Final = (
     Symptom(
         words="The loop waits for data",
-        metric="data wait",
         questions=(("workers", "enough"), ("workers", "help"), (TRACE, "data_loader")),
     ),
     Symptom(
         words="Matrix products run without tensor cores",
-        metric="time on tensor cores",
         needs_gpu=True,
         questions=(("precision", "best"), (TRACE, "tensor_cores")),
     ),
     Symptom(
         words="The GPU is idle between kernels",
-        metric="GPU busy",
         needs_gpu=True,
         questions=((TRACE, "launch_bound"),),
     ),
     Symptom(
         words="Throughput rises with the batch size",
-        metric="throughput by batch size",
         questions=(("batch_size", "smaller"),),
     ),
     Symptom(
         words="The target quality comes late",
-        metric="time to target",
         questions=(("batch_size", "quality"),),
     ),
     Symptom(
         words="A small model takes as long as a larger one",
-        metric="step time by model size",
         questions=(("size", "overhead"),),
     ),
     Symptom(
         words="Compiling takes longer than it saves",
-        metric="break-even steps",
         questions=(("optimization", "compiling"),),
     ),
     Symptom(
         words="Memory runs out",
-        metric="peak memory",
         questions=(("optimization", "saves"), (TRACE, "peak_memory")),
     ),
     Symptom(
         words="The step waits for copies",
-        metric="exposed copies",
         questions=((TRACE, "pageable_copies"),),
     ),
     Symptom(
         words="The host waits for the GPU in every step",
-        metric="synchronizing calls",
         questions=((TRACE, "synchronising_calls"),),
     ),
     Symptom(
         words="One GPU is not fast enough",
-        metric="weak efficiency",
         needs_gpu=True,
         questions=(("parallelism", "pays"),),
     ),
     Symptom(
         words="Gradient communication delays the step",
-        metric="exposed communication",
         questions=((DDP_OPTIONS, "setting"),),
     ),
     Symptom(
         words="Processes wait for each other",
-        metric="communication",
         questions=((TRACE, "communication"),),
     ),
     Symptom(
         words="Small batches train faster on the CPU",
-        metric="speedup",
         questions=(("device", "crossover"),),
     ),
 )
 """In the order of the table where no gain was measured."""
 
-_OTHER: Final = Symptom(
-    words="Another configuration trains faster", metric="throughput", questions=()
-)
+_OTHER: Final = Symptom(words="Another configuration trains faster", questions=())
 _LEFT_OUT: Final = frozenset({("device", "faster")})
 """To train on a GPU at all is what the study begins with."""
 
@@ -254,8 +237,8 @@ def decisions(
         has_gpu: Whether the machine measured on one; symptoms of a GPU are not named without.
 
     Returns:
-        Rows with `group`, the symptom that all rows about it share; `symptom` and `metric`, empty
-        but in the first of these; action; and gain with its interval (NaN where none was measured).
+        Rows with `group`, the symptom that all rows about it share; `symptom`, empty but in
+        the first of these; action; and gain with its interval (NaN where none was measured).
     """
     by_symptom: dict[Symptom, list[Finding]] = {}
     for finding in recommendations(findings):
@@ -293,7 +276,6 @@ def decisions(
                 {
                     "group": symptom.words,
                     "symptom": symptom.words if is_first else "",
-                    "metric": symptom.metric if is_first else "",
                     "action": finding.recommendation.rstrip(".")
                     + condition * (finding.name == "best" and bool(number)),
                     "gain": math.nan if finding.gain is None else finding.gain,

@@ -188,7 +188,7 @@ def _changes(values: "pd.Series[float]") -> int:
 def loss_scale_figure(shown: Shown) -> Figure:
     """Draw the factor after every step."""
     losses = shown.tables.losses
-    figure = style.new_figure(height_in=2.0 + 0.2 * len(shown.rows))
+    figure = style.new_figure(height_in=1.5 + 0.2 * len(shown.rows))
     axes = figure.subplots()
     for (_, row), color, line in zip(
         shown.rows.iterrows(), cycle(palette.PALETTE), cycle(("-", "--", ":", "-.")), strict=False

@@ -98,8 +98,7 @@ LIMIT_CARDS: Final = (
 # Of what to do, which every format of the report has.
 DECISIONS: Final = (
     Text("symptom", width=0.2),
-    Text("metric", width=0.15),
-    Text("action", width=0.5, longest=400),
+    Text("action", width=0.65, longest=400),
     metric("gain", "gain", "ratio"),
 )
 MOST_CATEGORIES: Final = 3

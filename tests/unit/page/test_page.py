@@ -96,7 +96,7 @@ def test_what_to_do_is_there_in_order_with_gains_and_their_intervals() -> None:
     rows = results_on("cpu", "cuda").decisions
     gains = [cards.DECISIONS[-1].quantity(row) for row in rows]
     expected = [
-        [row["symptom"], row["metric"], row["action"], gain.plain() if gain.is_measured else ""]
+        [row["symptom"], row["action"], gain.plain() if gain.is_measured else ""]
         for row, gain in zip(rows, gains, strict=True)
     ]
 

@@ -40,12 +40,11 @@ def test_tables_have_tokens_per_second_and_mfu_in_place_of_samples(name: str) ->
     assert "{throughput}" not in text
 
 
-def test_the_section_prints_the_formula_and_both_peaks() -> None:
+def test_the_section_prints_the_formula_and_refers_to_the_peaks() -> None:
     text = section("language_model")
 
     assert "Operations per token: 6 N + 12 L H Q T." in text
-    for peak in ("66.9", "495", "989"):
-        assert re.search(rf"{re.escape(peak)}\W+TFLOP/s", text), peak
+    assert re.search(r"dense matrix products .*\(\S+Table\S+peaks\}\)", text)
     assert re.search(r"The fastest configuration reaches .* of matrix products", text)
 
 
