@@ -5,7 +5,6 @@ scaling_efficiency -> a row per configuration, below its model -> a point per nu
 ranks -> the fastest configuration of each model -> a bar per rank -> parts of its step
 """
 
-import textwrap
 from itertools import cycle
 from typing import Any, Final
 
@@ -193,12 +192,9 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     models = [
         (same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)
     ]
-    width = _CHARACTERS_BELOW_RANKS // len(models)
-    names = [
-        f"{textwrap.fill(model_words(row), width, break_long_words=False)}\n{row['precision']}"
-        for _, row in models
-    ]
-    axes.set_xticks([place for place, _ in models], names)
+    names = [f"{model_words(row)}\n{row['precision']}" for _, row in models]
+    fits = max(map(len, names)) < _CHARACTERS_BELOW_RANKS / len(models)
+    axes.set_xticks([place for place, _ in models], names, rotation=0 if fits else 90)
     axes.tick_params(axis="x", length=0, labelsize=style.TINY_FONT_SIZE_PT)
     axes.set_ylabel("Share (%)")
     axes.grid(visible=False)
