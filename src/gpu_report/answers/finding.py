@@ -23,9 +23,6 @@ from gpu_report.tables.bundle import grouped
 SCHEMA_VERSION: Final = 3
 """3: `too close to call` instead of `not resolved`; numbers are in the evidence alone."""
 
-STUDY: Final = "study"
-"""In place of an experiment's name, in findings about all variants together."""
-
 Verdict = Literal["yes", "no", "too close to call", "not measured"]
 
 
@@ -49,7 +46,7 @@ class Finding(Part):
         pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)?$",
         description="Question and subject, as in device_faster/lstm.",
     )
-    experiment: str = Field(min_length=1, description="Name of the experiment, or 'study'.")
+    experiment: str = Field(min_length=1, description="Name of the experiment or chapter.")
     question: str = Field(min_length=1)
     subject: str = Field(
         default="", description="What it is about, as in 'U-Net'; empty where that is no one thing."

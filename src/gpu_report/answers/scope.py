@@ -1,5 +1,5 @@
-"""What a question looks at: one experiment's variants in their groups, all variants, or a chapter
-about the machine.
+"""What a question looks at: one experiment's variants in their groups, or a chapter about the
+machine.
 """
 
 import math
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from gpu_report.answers.finding import STUDY
 from gpu_report.answers.phrases import CPU
 from gpu_report.glossary import Row
 from gpu_report.study.options import NO_OPTIONS, OPTIONS, SEPARATOR, is_bound, option_names
@@ -21,7 +20,6 @@ from gpu_report.tables.efficiency import compares_own_loops
 from gpu_report.tables.sources import COMPARED
 from gpu_report.words import DISTINGUISHING, described, fields_along, in_words, model_words, titled
 
-EFFICIENCY: Final = "efficiency"
 TRACE: Final = "trace"
 SOURCES: Final = "sources"
 """Chapters about the whole machine, in place of an experiment's name; no experiment can take one of
@@ -85,8 +83,8 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """One experiment, the study, or a chapter about the machine; the latter two have no axis and no
-    groups. `table` is the one that the rows come from.
+    """One experiment, or a chapter about the machine, which has no axis and no groups. `table` is
+    the one that the rows come from.
     """
 
     name: str
@@ -161,12 +159,6 @@ def search_scope(tables: Tables, experiment: Experiment) -> Scope:
     return Scope(name=experiment.name, axis="", table=BATCH_SIZES.name, tables=tables, rows=rows)
 
 
-def study_scope(tables: Tables) -> Scope:
-    """Every training; bounds are left out."""
-    rows = tuple(row for row in rows_of(tables.variants) if not is_bound(row["options"]))
-    return Scope(name=STUDY, axis="", table="variants", tables=tables, rows=rows)
-
-
 def chapter_scopes(tables: Tables) -> list[Scope]:
     """What the chapters about the machine rest on; one without data, such as copies on a CPU, is
     left out.
@@ -174,7 +166,6 @@ def chapter_scopes(tables: Tables) -> list[Scope]:
     variants = {row["variant"]: row for row in rows_of(tables.variants) if _is_evidence(row)}
     steps = filter(_shows_one_device, with_variants(tables.step_shares, variants))
     rows = {
-        (EFFICIENCY, "efficiency"): tuple(with_variants(tables.efficiency, variants)),
         (TRACE, "step_shares"): tuple(steps),
         (SOURCES, "sources"): tuple(
             row

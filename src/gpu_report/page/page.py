@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 _CHAPTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "trace": ("What a step consists of", ("steps", "idle")),
     "transfer": ("Copies between host and GPU", ("transfer",)),
-    "efficiency": ("Efficiency", ()),
-    "energy": ("Power and energy", ()),
     "sources": ("Results of the sources", ()),
-    "study": ("The study as a whole", ()),
 }
 """Of findings about the machine: heading, and the kinds of its figures; the page draws roofline and
 timeline itself.

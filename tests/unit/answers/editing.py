@@ -12,7 +12,7 @@ import pandas as pd
 
 from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.questions import QUESTIONS
-from gpu_report.answers.scope import chapter_scopes, experiment_scope, study_scope
+from gpu_report.answers.scope import chapter_scopes, experiment_scope
 from gpu_report.records.record import Record
 from gpu_report.study.study import Experiment, Study
 from gpu_report.study.variant import Variant
@@ -162,7 +162,7 @@ class Case:
         for edit in self.edits:
             tables = edited(tables, edit)
         of_experiments = [experiment_scope(tables, experiment) for experiment in study.experiments]
-        scopes = [study_scope(tables), *chapter_scopes(tables), *of_experiments]
+        scopes = [*chapter_scopes(tables), *of_experiments]
         asked = [
             (question, scope)
             for scope in scopes

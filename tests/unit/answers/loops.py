@@ -68,14 +68,5 @@ def loop(name: str, device: str = "cuda", /, **cells: object) -> Edit:
     return Edit(table="loops", where={"optimization": name, "device": device}, cells=cells)
 
 
-def told(name: str, *, device: str = "cuda", **cells: object) -> Edit:
-    """What the table of loops says of a loop over most points."""
-    return Edit(
-        table="own_loops",
-        where={"optimization": name, "device": device, "points": 4_000_000},
-        cells=dict(cells),
-    )
-
-
 def rate(name: str, value: float, spread: float = 1.0, *, device: str = "cuda") -> Edit:
     return loop(name, device, **figure("throughput_per_s", value, spread))

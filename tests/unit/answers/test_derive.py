@@ -27,6 +27,15 @@ def test_no_two_findings_have_one_id() -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_a_study_in_which_everything_failed_measures_nothing_and_says_so() -> None:
+    study = base()[1]
+    tables = make_tables(study, make_records(study, status="failed"))
+
+    found = derive_findings(tables, study.experiments)
+
+    assert {finding.verdict for finding in found} == {"not measured"}
+
+
 def test_a_machine_without_an_accelerator_has_no_statement_about_what_one_does() -> None:
     tables, study = base(("cpu",))
     found = derive_findings(tables, study.experiments)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_report.answers.estimate import Estimate, Side
-from gpu_report.answers.finding import STUDY, Verdict
+from gpu_report.answers.finding import Verdict
 from gpu_report.answers.question import (
     OTHER_AXES,
     Answer,
@@ -14,7 +14,7 @@ from gpu_report.answers.question import (
     not_measured,
     question,
 )
-from gpu_report.answers.scope import Group, Scope
+from gpu_report.answers.scope import TRACE, Group, Scope
 from gpu_report.glossary import Row
 from tests.unit.answers.editing import base
 
@@ -46,7 +46,7 @@ def pays(*about: str, answer: Answer | None = None) -> Question:
         ("workers", "batch_size", False),
         (OTHER_AXES, "seed", True),
         (OTHER_AXES, "batch_size", False),
-        (STUDY, "batch_size", False),
+        (TRACE, "batch_size", False),
     ],
 )
 def test_a_question_is_asked_of_the_experiments_along_its_axis(
@@ -55,7 +55,7 @@ def test_a_question_is_asked_of_the_experiments_along_its_axis(
     applies: bool,  # noqa: FBT001
 ) -> None:
     assert pays(about).applies_to(scope(axis=asked_of)) == applies
-    assert pays(about).applies_to(scope(STUDY, "")) == (about == STUDY)
+    assert pays(about).applies_to(scope(TRACE, "")) == (about == TRACE)
 
 
 def test_a_declared_function_keeps_its_docstring_as_the_threshold() -> None:

@@ -14,8 +14,8 @@ def test_chapters_about_the_machine_are_left_out_where_they_have_no_data() -> No
     tables, _ = base()
     unprofiled = with_tables(tables, step_shares=tables.step_shares.iloc[:0])
 
-    assert [scope.name for scope in chapter_scopes(tables)] == ["efficiency", "trace"]
-    assert [scope.name for scope in chapter_scopes(unprofiled)] == ["efficiency"]
+    assert [scope.name for scope in chapter_scopes(tables)] == ["trace"]
+    assert chapter_scopes(unprofiled) == []
 
 
 @pytest.mark.parametrize("strategy", ["dp", "split", "pipeline"])

@@ -15,7 +15,7 @@ from gpu_report.answers.questions import (
     sizes,
     trace,
 )
-from gpu_report.answers.scope import chapter_scopes, experiment_scope, search_scope, study_scope
+from gpu_report.answers.scope import chapter_scopes, experiment_scope, search_scope
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
@@ -32,8 +32,8 @@ __all__ = [
 
 
 def derive_findings(tables: Tables, experiments: Sequence[Experiment]) -> list[Finding]:
-    """What follows from the tables, by experiment, then chapter, then the study; within each as
-    questions are declared.
+    """What follows from the tables, by experiment, then chapter; within each as questions are
+    declared.
 
     An experiment that was not tabulated, or has neither variant nor search on this machine, has no
     findings; nor has a chapter without data.
@@ -41,7 +41,7 @@ def derive_findings(tables: Tables, experiments: Sequence[Experiment]) -> list[F
     tabulated = [experiment for experiment in experiments if experiment.name in tables.experiments]
     of_experiments = [scope for one in tabulated if (scope := experiment_scope(tables, one)).rows]
     of_searches = [scope for one in experiments if (scope := search_scope(tables, one)).rows]
-    scopes = [*of_experiments, *of_searches, *chapter_scopes(tables), study_scope(tables)]
+    scopes = [*of_experiments, *of_searches, *chapter_scopes(tables)]
     return [
         finding
         for scope in scopes

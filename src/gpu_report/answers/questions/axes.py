@@ -1,17 +1,16 @@
-"""Questions about any axis, those about DataLoader workers, and those about the study as a whole.
+"""Questions about any axis, those about DataLoader workers, and one about the sources.
 
 Which value trains fastest? Does any cost quality, or save energy (B2, C4)? Do DataLoader workers
-help, and how many suffice (E4)? Does each workload learn? Do the sources' comparisons hold here?
+help, and how many suffice (E4)? Do the sources' comparisons hold here?
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from gpu_report.answers.estimate import (
-    Side,
     estimate,
     falls,
     is_paired,
@@ -22,12 +21,11 @@ from gpu_report.answers.estimate import (
     ratio_of,
     speedup,
 )
-from gpu_report.answers.finding import STUDY, Evidence, Verdict
+from gpu_report.answers.finding import Evidence
 from gpu_report.answers.phrases import (
     as_share,
     change_by_seed,
     evidence,
-    evidence_of_columns,
     how_many,
     shown,
     times,
@@ -45,16 +43,14 @@ from gpu_report.answers.question import (
     surely_faster,
     verdict_of,
 )
-from gpu_report.answers.scope import SOURCES, Group, Scope, key_of, saves_memory
+from gpu_report.answers.scope import SOURCES, Group, Scope, saves_memory
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
-from gpu_report.printing.number_format import counted, quantity
-from gpu_report.tables.bundle import fastest_of, grouped
-from gpu_report.words import described, listed
+from gpu_report.printing.number_format import counted
+from gpu_report.tables.bundle import fastest_of
+from gpu_report.words import listed
 
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
-ABOVE_CHANCE: Final = 0.05
-PERFECT: Final = 0.995
 _MOST_RIVALS_NAMED: Final = 2
 FEWEST_STEPS: Final = 30
 """Optimizer steps: after fewer, a training has hardly begun, whatever its batch size."""
@@ -322,62 +318,6 @@ def enough(group: Group) -> Answer:
         key=group.key,
         advice=advice.get(verdict, ""),
         gain=None if group.baseline is None else speedup(row, group.baseline),
-    )
-
-
-@question(
-    "Does the workload beat chance, and could its quality differ between configurations?", STUDY
-)
-def learns(scope: Scope) -> Iterator[Answer]:
-    """It does if the held-out quality of a configuration, interval included, is above chance by 5 %
-    of the way from chance to perfect (better than chance by 5 %, where the metric falls as models
-    get better or is not from 0 to 1), and not every configuration reaches 0.995: a task that all
-    solve shows no difference.
-    """
-    for rows in grouped(scope.rows, lambda row: row["workload"]).values():
-        title, key = rows[0]["workload_title"], key_of(rows[0]["workload"])
-        known = [row for row in rows if row["status"] == "ok" and not math.isnan(row["quality"])]
-        if not known:
-            yield not_measured(title, "none of its configurations has a quality", key=key)
-        elif math.isnan(known[0]["quality_chance"]):
-            yield not_measured(title, "its class does not say what chance reaches", key=key)
-        else:
-            yield _learns(title, key, known, scope.table)
-
-
-def _learns(title: str, key: str, rows: Sequence[Row], table: str) -> Answer:
-    chance, falling = float(rows[0]["quality_chance"]), falls(rows[0])
-    is_from_0_to_1 = 0 <= chance <= 1 and all(map(is_share, rows))
-    way = 1 - chance if is_from_0_to_1 else -abs(chance) if falling else abs(chance)
-    limit = chance + ABOVE_CHANCE * way
-    beats: Side = "below" if way < 0 else "above"
-    sides = [estimate(row, "quality").against(limit) for row in rows]
-    best = (min if way < 0 else max)(rows, key=lambda row: float(row["quality"]))
-    metric = f"held-out {best['quality_name']}"
-    beats_chance = f"beats chance ({quantity(chance).plain()})"
-    is_solved = is_from_0_to_1 and all(row["quality"] >= PERFECT for row in rows)
-    verdict: Verdict = "no"
-    if not is_solved and beats in sides:
-        verdict = "yes"
-    elif not is_solved and "unclear" in sides:
-        verdict = "too close to call"
-    above = how_many(sides.count(beats), len(rows), "configuration")
-    fault = "every configuration solves the task and" if is_solved else "no configuration"
-    statement = {
-        "yes": f"{title} {beats_chance} in {above}",
-        "no": f"{title} shows no difference in quality: {fault} {beats_chance}",
-    }.get(
-        verdict,
-        f"Whether {title} {beats_chance} is too close to call, because "
-        + estimate(best, "quality").why_unclear(limit, "chance"),
-    )
-    return Answer(
-        verdict=verdict,
-        statement=f"{statement}; the best {metric}, that of {described(best)}, is "
-        f"{shown(best, 'quality')}.",
-        subject=title,
-        evidence=evidence_of_columns(rows, {"quality": metric}, table),
-        key=key,
     )
 
 

@@ -2,8 +2,7 @@
 training loops of a workload.
 
 Which steps of the ladder are needed, and does compiling break even (B4, B5)? Which options save
-memory, and what do they cost (C6)? Which loop is fastest, does fusion help, are all exact, which
-device is faster?
+memory, and what do they cost (C6)? Which loop is fastest, does fusion help, which device is faster?
 """
 
 import math
@@ -19,7 +18,6 @@ from gpu_report.answers.phrases import (
     as_share,
     evidence,
     evidence_of_columns,
-    how_many,
     shown,
     times,
 )
@@ -54,14 +52,10 @@ from gpu_report.tables.bundle import (
     best_of_each,
     fastest_of,
     grouped,
-    rows_of,
     steps_from_eager,
-    with_variants,
 )
-from gpu_report.tables.marks import marks_in
 from gpu_report.words import device_in_words, listed, optimization_in_words, part_words
 
-MOST_ERROR: Final = 1e-5
 _COST: Final = "preparation_cold_s"
 _LOOPS_TABLE: Final = "own_loops"
 _LOOPS: Final = OWN_LOOPS + "optimization"
@@ -334,67 +328,6 @@ def fusion(scope: Scope) -> Iterator[Answer]:
         )
 
 
-def _by_workload(scope: Scope) -> Iterator[tuple[list[Row], str, str]]:
-    """The rows of each workload, its title, and its key, which is empty where there is one."""
-    by_name = grouped(scope.rows, lambda row: row["workload"])
-    for name, rows in by_name.items():
-        yield rows, rows[0]["workload_title"], key_of(name) if len(by_name) > 1 else ""
-
-
-@question("Do all loops agree with float64?", _LOOPS)
-def exact(scope: Scope) -> Iterator[Answer]:
-    """They do if the parameters and all losses of the last training of every process are within
-    1e-5, relative, of the same training in float64. float32 has seven digits; how many of them a
-    sum over millions of points costs depends on the order of addition. Every loop of the workload
-    counts, whichever experiment it is in, if it has a reference.
-    """
-    variants = {row["variant"]: row for row in rows_of(scope.tables.variants)}
-    own_loops = with_variants(scope.tables.own_loops, variants)
-    loops = [row for row in own_loops if not row["is_bound"]]
-    for of_workload, title, key in _by_workload(scope):
-        rows = [
-            row
-            for row in loops
-            if row["workload"] == of_workload[0]["workload"]
-            and (_error(row) < math.inf or "diverged" in marks_in(row["marks"]))
-        ]
-        if not rows:
-            reason = why_missing(of_workload, "no loop was compared with a reference")
-            yield not_measured(title, reason, key=key)
-            continue
-        rows.sort(key=_error, reverse=True)
-        beyond = [row for row in rows if not _error(row) < MOST_ERROR]
-        agreeing = how_many(len(rows) - len(beyond), len(rows), "configuration")
-        ending = f"; the largest relative error is {_error_in_words(rows[0])}."
-        if beyond:
-            errors = "; ".join(map(_error_in_words, beyond))
-            ending = f". The relative error of the others is not below 1e-5: {errors}."
-        yield Answer(
-            verdict="no" if beyond else "yes",
-            statement=f"{title} agrees with float64 in {agreeing}{ending}",
-            subject=title,
-            evidence=[
-                evidence("relative error against float64", _error_alone(row), _LOOPS_TABLE, row)
-                for row in rows
-            ],
-            key=key,
-        )
-
-
-def _error(row: Row) -> float:
-    """Infinite for a training without one, because it diverged or was not compared."""
-    return math.inf if math.isnan(row["reference_error"]) else float(row["reference_error"])
-
-
-def _error_alone(row: Row) -> str:
-    return "not finite" if _error(row) == math.inf else quantity(_error(row)).plain()
-
-
-def _error_in_words(row: Row) -> str:
-    where = f"{device_in_words(row['device'])} over {count(row['points']).plain()} points"
-    return f"{_error_alone(row)} for {optimization_in_words(row['optimization'])} on {where}"
-
-
 @question(
     "Is the GPU faster than the CPU with the fastest loop of each?",
     _LOOPS,
@@ -405,7 +338,9 @@ def devices(scope: Scope) -> Iterator[Answer]:
     points that both trained. If the CPU was also measured with options at some of these, only
     those count.
     """
-    for rows, title, key in _by_workload(scope):
+    by_workload = grouped(scope.rows, lambda row: row["workload"])
+    for name, rows in by_workload.items():
+        title, key = rows[0]["workload_title"], key_of(name) if len(by_workload) > 1 else ""
         pairs = _fastest_pairs([row for row in rows if row["status"] == "ok"])
         if pairs:
             yield _devices(scope, pairs, title, key)

@@ -2,8 +2,8 @@
 settings of DistributedDataParallel (DDP).
 
 How much faster is a training on several GPUs, with more samples per step (weak scaling) or with as
-many (strong scaling)? What does DDP itself cost, do CUDA graphs help, and is DataParallel worth its
-simplicity? How much communication is exposed, and which setting pays?
+many (strong scaling)? Is DataParallel worth its simplicity? How much communication is exposed, and
+which setting pays?
 
 From how many micro-batches does a pipeline train faster than one GPU, and what memory does FSDP2
 save?
@@ -32,7 +32,6 @@ from gpu_report.answers.scope import (
     Group,
     Scope,
     added_options,
-    differences,
     groups_beside,
     key_of,
 )
@@ -45,12 +44,10 @@ from gpu_report.words import (
     listed,
     model_words,
     parallelism_words,
-    settings_in_words,
     titled,
     with_configurations,
 )
 
-COSTS: Final = 0.98
 NEARLY: Final = 0.95
 HIDDEN_BELOW: Final = 0.05
 
@@ -100,111 +97,6 @@ def pays(scope: Scope) -> Iterator[Answer]:
                 f"on each GPU: {reached} ({fastest['configuration']})."
             },
             gain=gained,
-        )
-
-
-@question("Does DistributedDataParallel itself cost more than 2 %?", "parallelism")
-def ddp_cost(scope: Scope) -> Iterator[Answer]:
-    """It does if a configuration reaches less than 98 % of the plain process's throughput on one
-    device, intervals included, repetition by repetition: one device exchanges nothing.
-    """
-    weak = _weak_ddp(scope.tables, scope.rows)
-    on_one = [row for row in weak if row["devices"] == 1]
-    if not on_one:
-        return
-    group = Group(
-        title="DistributedDataParallel with one process",
-        key="",
-        axis="",
-        table=_TABLE,
-        rows=tuple(on_one),
-    )
-    compared = Compared(
-        group=group,
-        pairs=[(row, estimate(row, "weak_efficiency")) for row in on_one],
-        limit=COSTS,
-        limit_in_words="98 %",
-    )
-
-    def item(row: Row, share: Estimate) -> str:
-        trained = f"{model_words(row)} {as_share(share, short=True)} with {row['configuration']}"
-        return trained + _kept(row, weak)
-
-    every = compared.listed(compared.pairs, item)
-    others = [*compared.on("above"), *compared.on("unclear")]
-    verdict = compared.any_on("below")
-    reached = "With one process, and so without communication, it reached"
-    statement = {
-        "yes": f"{reached} less than 98 % of the plain process's throughput: "
-        f"{compared.listed(compared.on('below'), item)}"
-        + (f"; not significantly less: {compared.listed(others, item)}." if others else "."),
-        "no": f"{reached} nearly the plain process's throughput: {every}.",
-    }.get(
-        verdict,
-        f"Whether it costs more than 2 % with one process is too close to call, because "
-        f"{compared.doubt}; share of the plain process's throughput: {every}.",
-    )
-    yield Answer(
-        verdict=verdict,
-        statement=statement,
-        subject=group.title,
-        evidence=evidence_of(group, _WEAK),
-    )
-
-
-def _kept(alone: Row, weak: Iterable[Row]) -> str:
-    """What each of the most devices reached of the throughput on one, as the end of a sentence
-    about it. An exchange costs nothing measurable if the interval includes 100 % and nothing below
-    98 %: a wider one would hide a cost that the question counts.
-    """
-    shared = [row for row in weak if row["ddp1_variant"] == alone["variant"]]
-    if not shared:
-        return ""
-    most = max(shared, key=lambda row: int(row["devices"]))
-    share = estimate(most, "weak_efficiency_ddp1")
-    if share.doubts:
-        return ""
-    is_free = share.against(1.0) != "below" and share.low >= COSTS
-    loss = ": the loss is DDP's own work, and the exchange costs nothing measurable"
-    return (
-        f", and each of {most['devices']} devices reached {as_share(share, short=True)} of that"
-        + loss * is_free
-    )
-
-
-@question("Do CUDA graphs improve scaling?", "parallelism")
-def captured(scope: Scope) -> Iterator[Answer]:
-    """They do if the weak efficiency of a captured training is above that of the same without
-    graphs, intervals included: DistributedDataParallel gives the host more to launch, and a
-    captured step is one launch.
-    """
-    asked = {row["variant"] for row in scope.rows}
-    # The same training without graphs may be of any experiment.
-    for group in _by_model(_weak_ddp(scope.tables, rows_of(scope.tables.variants))):
-        pairs = [
-            (without, with_graphs)
-            for with_graphs in group.rows
-            for without in group.rows
-            if with_graphs["variant"] in asked
-            and with_graphs["devices"] > 1
-            and differences(without, with_graphs) == ["graphs"]
-        ]
-        if not pairs:
-            continue
-        before, after = max(
-            pairs, key=lambda pair: (pair[1]["devices"], pair[1]["throughput_per_s"])
-        )
-        how = [*settings_in_words(before), parallelism_words(before["parallelism"])]
-        yield decided(
-            group,
-            ratio_of("weak_efficiency")(after, before),
-            yes=f"{group.title} scales better with them",
-            no=f"{group.title} scales worse with them",
-            whether=f"{group.title} scales better with CUDA graphs",
-            measured=f"; weak efficiency ({', '.join(how)}): "
-            f"{shown(after, 'weak_efficiency', short=True)} with CUDA graphs, "
-            f"{shown(before, 'weak_efficiency', short=True)} without.",
-            evidence=evidence_of_columns([after, before], _WEAK, _TABLE),
         )
 
 

@@ -1,5 +1,5 @@
-"""Questions about what a step consists of: is copying the bottleneck (B6), how near does it come to
-the ceilings of the hardware (C5), and what the advice of traces asks.
+"""Questions about what a step consists of: is copying the bottleneck (B6), is the GPU idle, and
+what the advice of traces asks.
 
 Where the profiler slowed the step too much, the trace's quality gate leaves the parts out.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from gpu_report.answers.estimate import Estimate, estimate, gain_over, speedup
+from gpu_report.answers.estimate import Estimate, gain_over, speedup
 from gpu_report.answers.finding import Evidence, Verdict
 from gpu_report.answers.phrases import (
     CPU,
@@ -21,16 +21,12 @@ from gpu_report.answers.phrases import (
     times,
 )
 from gpu_report.answers.question import (
-    HALF,
     QUESTIONS,
     Answer,
     Question,
-    decided,
-    evidence_of,
-    missing,
     question,
 )
-from gpu_report.answers.scope import EFFICIENCY, TRACE, Group, Scope, differences, key_of
+from gpu_report.answers.scope import TRACE, Scope, differences, key_of
 from gpu_report.glossary import PRECISIONS, Row
 from gpu_report.printing.number_format import quantity, share
 from gpu_report.study.options import is_bound
@@ -41,7 +37,6 @@ from gpu_report.traces.advice import ADVICE_OF, ALL_ADVICE, Advice
 from gpu_report.words import (
     configuration_in_words,
     described,
-    device_in_words,
     listed,
     model_words,
     optimization_in_words,
@@ -50,7 +45,6 @@ from gpu_report.words import (
 BOTTLENECK: Final = ADVICE_OF["launch-bound"].threshold
 
 _PROFILED: Final = "profiled configuration"
-_SHARE: Final = "share_of_peak"
 
 
 @question("Is copying, including inside the GPU, the bottleneck of any training?", TRACE)
@@ -157,41 +151,6 @@ def _idle_models(scope: Scope) -> str:
         and not (eager["begins_anew"] or configuration_in_words(eager, beside=eager))
     ]
     return f" With the eager baseline: {'; '.join(models)}." if models else ""
-
-
-@question("Does any training reach half of the device's measured peak?", EFFICIENCY)
-def nearest(scope: Scope) -> Iterator[Answer]:
-    """Half of the rate of a large matrix product in the same precision, intervals included: beyond
-    it, no change of the program that keeps its arithmetic can make it twice as fast.
-    """
-    for device, rows in grouped(scope.rows, lambda row: row["device"]).items():
-        group = Group(
-            title=device_in_words(device),
-            key=key_of(device),
-            axis="",
-            table=scope.table,
-            rows=tuple(rows),
-        )
-        known = sorted(
-            (row for row in rows if estimate(row, _SHARE).known), key=lambda row: float(row[_SHARE])
-        )
-        if not known:
-            yield missing(group, "no share of its peak is known")
-            continue
-        least, most = known[0], known[-1]
-        yield decided(
-            group,
-            estimate(most, _SHARE),
-            limit=HALF,
-            limit_in_words="50 %",
-            yes=f"At least one configuration reached half of the measured peak of {group.title}",
-            no=f"No configuration reached half of the measured peak of {group.title}",
-            whether=f"a training reaches half of the measured peak of {group.title}",
-            measured=f": {group.words(most)} reached the most, {shown(most, _SHARE)} of the "
-            f"{most['precision']} peak; {group.words(least)} the least, "
-            f"{shown(least, _SHARE, short=True)} of the {least['precision']} peak.",
-            evidence=evidence_of(group, {_SHARE: "share of the measured peak"}, [most, least]),
-        )
 
 
 def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:

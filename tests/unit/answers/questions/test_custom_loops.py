@@ -1,10 +1,8 @@
-import math
-
 from gpu_report.answers.questions import QUESTIONS, derive_findings
 from gpu_report.answers.scope import OWN_LOOPS
 from tests.factories import make_records, make_tables
 from tests.unit.answers.editing import Case, Edit, cases, figure, rule_of
-from tests.unit.answers.loops import ON_GPU, LoopCase, base_of_loops, loop, rate, told
+from tests.unit.answers.loops import ON_GPU, LoopCase, base_of_loops, loop, rate
 
 LOST = {"status": "skipped", "reason": "no CUDA compiler"}
 
@@ -16,17 +14,9 @@ def speedups(value: float, spread: float = 0.1) -> list[Edit]:
 LOST_ALL = [loop(name, **LOST) for name in ON_GPU]
 BEST, FUSION = "loops_best/linear_regression_cuda", "loops_fusion/linear_regression_cuda"
 ON_CPU = "loops_fusion/linear_regression_cpu"
-EXACT, DEVICES = "loops_exact", "loops_devices"
+DEVICES = "loops_devices"
 LOST_ALL_BUT_NONE = [Edit(table="loops", where={"device": "cuda"}, cells=LOST)]
 DOUBTED = {"marks": "shared device"}
-DIVERGED = [
-    told("separate", reference_error=math.nan),
-    Edit(
-        table="variants",
-        where={"options": "separate", "batch_size": 4_000_000},
-        cells={"marks": "diverged"},
-    ),
-]
 
 CASES: list[Case] = [
     *cases(
@@ -48,14 +38,6 @@ CASES: list[Case] = [
         no=[rate("none", 200, device="cpu"), rate("openmp", 100, device="cpu")],
     ),
     *cases(
-        EXACT,
-        kind=LoopCase,
-        yes=[told("separate", reference_error=9.9e-6)],
-        no=[told("separate", reference_error=1.1e-5)],
-        missing=[Edit(table="own_loops", where={}, cells={"reference_error": math.nan})],
-    ),
-    LoopCase(finding=EXACT, verdict="no", edits=DIVERGED),
-    *cases(
         DEVICES,
         kind=LoopCase,
         yes=[rate("persistent", 1e15)],
@@ -74,16 +56,6 @@ def test_a_bound_is_never_the_best() -> None:
 
     assert "was fastest with the persistent CUDA kernel" in found.statement
     assert not [evidence for evidence in found.evidence if "statistics" in evidence.variant]
-
-
-def test_a_loop_that_was_not_compared_with_a_reference_counts_for_neither_side() -> None:
-    exact = LoopCase(finding=EXACT, verdict="yes").derive()
-    without = LoopCase(
-        finding=EXACT, verdict="yes", edits=[told("separate", reference_error=math.nan)]
-    ).derive()
-
-    assert len(without.evidence) == len(exact.evidence) - 1
-    assert not [one for one in without.evidence if one.value == "not finite"]
 
 
 def test_the_devices_are_not_compared_where_only_the_baseline_of_the_cpus_loops_was_measured() -> (

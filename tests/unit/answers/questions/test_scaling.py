@@ -38,12 +38,6 @@ def gained(value: float, spread: float, *, precision: str = "bf16") -> Edit:
     return of_two(value, spread, precision=precision, column="base_speedup")
 
 
-def captured(value: float, spread: float) -> Edit:
-    return shared(
-        "weak_efficiency", value, spread, strategy="ddp", devices=2, optimization="resident+graphs"
-    )
-
-
 def exposed(value: float, spread: float) -> list[Edit]:
     return [
         Edit(
@@ -64,18 +58,6 @@ CASES = [
         yes=[gained(1.1, 0.05)],
         no=[gained(0.9, 0.05)],
         unresolved=[gained(1.0, 0.05)],
-    ),
-    *cases(
-        "scaling_ddp_cost",
-        yes=[shared("weak_efficiency", 0.96, 0.01, devices=1)],
-        no=[shared("weak_efficiency", 0.99, 0.005, devices=1)],
-        unresolved=[shared("weak_efficiency", 0.98, 0.01, devices=1)],
-    ),
-    *cases(
-        f"scaling_captured/{MODEL}",
-        yes=[of_two(0.8, 0.005), captured(0.9, 0.005)],
-        no=[of_two(0.95, 0.005), captured(0.9, 0.005)],
-        unresolved=[of_two(0.9, 0.02), captured(0.91, 0.02)],
     ),
     *cases(
         f"scaling_data_parallel/{MODEL}",
@@ -180,31 +162,6 @@ def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_the
     assert found.gain == 1.2
     assert "and 8 samples on each GPU: 60.0 % (55.0 to 65.0)" in found.recommendation
     assert "60.0 % (55.0 to 65.0) of 2 times the throughput" in found.statement
-
-
-@pytest.mark.parametrize(
-    ("share", "spread", "words", "is_free"),
-    [
-        (0.9, 0.005, "90.00 %", False),
-        (0.995, 0.002, "99.50 %", False),
-        (0.999, 0.001, "99.9 %", True),
-        (1.001, 0.05, "100.1 %", False),
-        (1.01, 0.005, "101.0 %", True),
-    ],
-)
-def test_what_devices_reach_of_ddp_on_one_is_that_of_pairs_and_explained_where_sure(
-    share: float, spread: float, words: str, *, is_free: bool
-) -> None:
-    edits = [
-        shared("weak_efficiency", 0.9, 0.01, devices=1),
-        shared("weak_efficiency", 0.8, 0.01, devices=2),
-        shared("weak_efficiency_ddp1", share, spread, strategy="ddp", devices=2),
-    ]
-
-    found = Case(finding="scaling_ddp_cost", verdict="yes", edits=edits).derive()
-
-    assert f"each of 2 devices reached {words}" in found.statement
-    assert ("the exchange costs nothing" in found.statement) == is_free
 
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
