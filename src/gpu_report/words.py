@@ -386,12 +386,6 @@ def flags_but_projected(row: Row) -> list[str]:
     return [flag for flag in flags_of(row) if flag != "projected"]
 
 
-def flags_of_itself(row: Row) -> list[str]:
-    """The same for a table that compares no two measurements."""
-    about_two = ("other software", "other threads", "other session", "unknown session spread")
-    return [flag for flag in flags_but_projected(row) if flag not in about_two]
-
-
 def flags_but_software(row: Row) -> list[str]:
     """The flags for a table that itself shows in which software two measurements differ."""
     return [flag for flag in flags_of(row) if flag != "other software"]

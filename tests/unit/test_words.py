@@ -7,7 +7,6 @@ from gpu_report.words import (
     batch_size_words,
     constants,
     date_words,
-    flags_of_itself,
     in_words,
     option_notes,
     option_words,
@@ -89,10 +88,6 @@ def test_a_row_without_numbers_says_why_with_what_was_asked_and_what_there_was(
     missing: dict[str, Any], words: str
 ) -> None:
     assert why_missing(missing) == words
-
-
-def test_a_table_that_compares_nothing_keeps_the_flags_of_the_measurement_itself() -> None:
-    assert flags_of_itself({"marks": "host jitter;other session"}) == ["host jitter"]
 
 
 @pytest.mark.parametrize(

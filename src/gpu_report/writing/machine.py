@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from gpu_report.answers.finding import Finding, Verdict
 from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
-from gpu_report.printing.number_format import count, counted, duration, in_minutes
-from gpu_report.records.record import Record, Telemetry
+from gpu_report.printing.number_format import count, counted, in_minutes
+from gpu_report.records.record import Record
 from gpu_report.study.machine import hardware_words
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, grouped, rows_of
@@ -281,18 +280,6 @@ class MachineResults:
         """The variants that have numbers."""
         return [row for row in self.variants if row["status"] == "ok"]
 
-    @property
-    def unmeasured(self) -> list[Row]:
-        """The variants without numbers; each row has the reason."""
-        return [row for row in self.variants if row["status"] != "ok"]
-
-    @cached_property
-    def in_order(self) -> list[Row]:
-        """The variants with numbers, each once, as the first experiment that has it shows it."""
-        shown = [row for each in self.experiments for row in self.rows_of(each.name)]
-        found = [same[0] for same in grouped(shown, lambda row: row["variant"]).values()]
-        return [row for row in found if row["status"] == "ok"]
-
     def rows_of(self, experiment: str) -> Sequence[Row]:
         """The table of an experiment; empty where the machine has no variants of it."""
         return self.tables.rows_of_experiments.get(experiment, ())
@@ -511,29 +498,6 @@ class MachineResults:
         )
 
     @cached_property
-    def telemetry(self) -> list[Telemetry]:
-        """What the driver reported of each process; empty without an accelerator."""
-        return [
-            each.telemetry
-            for record in self.records
-            for each in record.repetitions
-            if each.telemetry
-        ]
-
-    @property
-    def sampling(self) -> str:
-        """How often the driver was asked, and what it cost, in words; empty where it was not."""
-        if not self.telemetry:
-            return ""
-        least, most = (
-            duration(pick(each.period_s for each in self.telemetry)).plain() for pick in (min, max)
-        )
-        cost = duration(median(each.sample_cost_ms for each in self.telemetry) / 1000)
-        return (
-            f"every {least}{'' if least == most else f' to {most}'}; each query took {cost.plain()}"
-        )
-
-    @cached_property
     def profiled(self) -> set[str]:
         """The variants whose steps a trace shows."""
         return set(self.tables.step_shares["variant"])
@@ -546,7 +510,7 @@ class MachineResults:
     @property
     def watched(self) -> list[Row]:
         """The variants whose accelerator's driver reported its power."""
-        return [row for row in self.in_order if SHOWN["power"].is_in([row])]
+        return [row for row in self.measured if SHOWN["power"].is_in([row])]
 
     def csv_path(self, table: str) -> str:
         """Where the CSV of a table is, seen from the project."""

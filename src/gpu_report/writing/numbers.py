@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from statistics import median
 from typing import Final
 
 import pandas as pd
@@ -22,7 +21,6 @@ from gpu_report.glossary import SHOWN, Row
 from gpu_report.printing.number_format import (
     Quantity,
     count,
-    duration,
     exact,
     memory,
     quantity,
@@ -188,17 +186,10 @@ def _of_method(machine: MachineResults) -> Mapping[str, Mapping[str, Quantity]]:
                 found[key] = count(int(row[field]))
     found |= {
         f"{macro_key(row['variant'])}/memory_{name}": memory(row[f"memory_{name}_mib"])
-        for row in machine.unmeasured
+        for row in variants
         for name in ("asked", "free")
         if math.isfinite(row[f"memory_{name}_mib"])
     }
-    if machine.telemetry:
-        # How often the accelerator's driver was asked, and how long it took.
-        periods = [each.period_s for each in machine.telemetry]
-        cost_ms = median(each.sample_cost_ms for each in machine.telemetry)
-        found["telemetry/shortest_period"] = duration(min(periods))
-        found["telemetry/longest_period"] = duration(max(periods))
-        found["telemetry/asking_time"] = duration(cost_ms / 1000)
     found |= {
         f"price/{name}": exact(row[f"price_per_{name}"], str(row["currency"]))
         for row in variants[:1]

@@ -554,7 +554,7 @@ def profiled_steps(machine: MachineResults) -> list[Row]:
     none failed.
     """
     found = {str(row["variant"]): row for row in rows_of(machine.tables.step_shares)}
-    measured = {str(row["variant"]): row for row in machine.in_order}
+    measured = {str(row["variant"]): row for row in machine.measured}
     failed = rows_of(machine.tables.trace_doubts)
     shown = [measured[slug] for slug in shown_profiles(machine.tables) if slug in measured]
     return [
