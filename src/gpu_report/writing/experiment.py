@@ -341,17 +341,7 @@ class ExperimentResults:
         """Its rows that a custom training loop trained, with what the table of loops says
         of each.
         """
-        found = {row["variant"]: row for row in rows_of(self.machine.tables.own_loops)}
-        return [{**row, **found[row["variant"]]} for row in self.rows if row["variant"] in found]
-
-    @property
-    def all_loops(self) -> list[Row]:
-        """The same with the rows of those that were not measured, all their numbers missing."""
-        nothing = {
-            column: math.nan for column, value in self.loops[0].items() if isinstance(value, float)
-        }
-        found = {row["variant"]: row for row in self.loops}
-        return [found.get(row["variant"], {**nothing, **row}) for row in self.rows]
+        return [row for row in self.beside("own_loops") if row["passes"] > 0]
 
     @property
     def fixed(self) -> str:

@@ -193,17 +193,18 @@ def differences_between_devices(machine: MachineResults) -> list[Row]:
     variants.
     """
     titles = {row["workload"]: title_cell(row) for row in machine.measured}
-    pairs: dict[tuple[object, ...], dict[str, Any]] = {}
-    rows = rows_of(machine.tables.consistency)
-    nothing = {f"difference_{row['metric']}": math.nan for row in rows}
-    for row in rows:
-        pair = tuple(row[axis] for axis in ("workload", "size", "batch_size", "device"))
-        known = pairs.setdefault(pair, {**nothing, **row, "title": titles[row["workload"]]})
-        if row["epoch"] > known["epoch"]:
-            known.update({**nothing, "epoch": row["epoch"]})
-        if row["epoch"] == known["epoch"]:
-            known[f"difference_{row['metric']}"] = float(row["difference_percent"])
-    return list(pairs.values())
+    pair, frame = ["workload", "size", "batch_size", "device"], machine.tables.consistency
+    last = frame[frame["epoch"] == frame.groupby(pair)["epoch"].transform("max")]
+    nothing = {f"difference_{metric}": math.nan for metric in frame["metric"]}
+    return [
+        {
+            **nothing,
+            **rows[0],
+            "title": titles[rows[0]["workload"]],
+            **{f"difference_{row['metric']}": row["difference_percent"] for row in rows},
+        }
+        for rows in grouped(rows_of(last), itemgetter(*pair)).values()
+    ]
 
 
 def results_of_sources(sources: "pd.DataFrame", *, compared: bool) -> list[Row]:
