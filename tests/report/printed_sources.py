@@ -44,9 +44,6 @@ _INTERPOLATED: Final = (("crossovers.csv", "batch_size"),)
 they are.
 """
 
-_ABSENT_MEANS_ZERO: Final = "category_shares.csv"
-"""A category that took no time has no row there, and a 0 in its place in the report."""
-
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 _SIZES_IN_NAMES: Final = re.compile(r"-[bw](\d+)(?=-)")
 """Batch sizes and DataLoader workers in the names of variants."""
@@ -150,8 +147,6 @@ class Sources:
             is_path = number.text.startswith(("results/", "report/"))
             name = number.text.rpartition("/")[2] if is_path else number.text
             return all(part.lower() in self.words for part in re.split(r"\.\.\.|…", name))
-        if number.text == "0" and _ABSENT_MEANS_ZERO in number.sources:
-            return True
         return any(
             cells.hold(number, unit)
             if wholly

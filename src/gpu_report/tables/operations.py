@@ -1,9 +1,9 @@
 """Where time and memory went inside the profiled steps: the costliest operations and the share of
-each category.
+each phase.
 
 trace tables, one set per variant -> Profiled: what their quality gate lets through
-Profiled -> rows on the variant's own device -> TOP_OPERATIONS,
-CATEGORY_SHARES, OPERATION_MEMORY; those of one configuration on two devices -> CATEGORY_SPEEDUPS
+Profiled -> rows on the variant's own device -> TOP_OPERATIONS, PHASES, OPERATION_MEMORY; those of
+one configuration on two devices -> CATEGORY_SPEEDUPS
 """
 
 import math
@@ -82,22 +82,6 @@ TOP_OPERATIONS: Final = Table(
     ),
 )
 
-CATEGORY_SHARES: Final = Table(
-    name="category_shares",
-    meaning=(
-        "One row per profiled variant and category of operations: its time on the variant's "
-        f"device. {_MISSING}"
-    ),
-    columns=(
-        *PROFILED,
-        text("category", "Category of operations."),
-        whole("calls", "1", "Calls in the profiled steps."),
-        number(
-            "self_ms", "ms", "Time in the profiled steps, operations called from within left out."
-        ),
-        number("share", "1", "self_ms over that of all categories on the device."),
-    ),
-)
 
 PHASES: Final = Table(
     name="phases",
@@ -182,13 +166,6 @@ def top_operations(each: Profiled) -> Iterator[Row]:
             "ms_per_step": row["total_ms"] / steps,
             "self_ms_per_step": row["self_ms"] / steps,
         }
-
-
-def category_shares(each: Profiled) -> Iterator[Row]:
-    """The rows of CATEGORY_SHARES, the largest share first."""
-    rows = each.rows_on_own_device(CATEGORY_TIMES)
-    for row in sorted(rows, key=lambda row: (-row["self_ms"], row["category"])):
-        yield {name: row[name] for name in ("category", "calls", "self_ms", "share")}
 
 
 def phases(each: Profiled) -> Iterator[Row]:

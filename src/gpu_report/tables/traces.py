@@ -14,13 +14,11 @@ from gpu_report.glossary import Row
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.operations import (
-    CATEGORY_SHARES,
     OPERATION_MEMORY,
     PHASES,
     TOP,
     TOP_OPERATIONS,
     Profiled,
-    category_shares,
     operation_memory,
     phases,
     profiled,
@@ -117,7 +115,7 @@ STEP_CATEGORIES: Final = Table(
     ),
     columns=(
         *PROFILED,
-        text("category", "As in the table category_shares, layout conversion or idle."),
+        text("category", "Category of operations, layout conversion or idle."),
         number("ms_per_step", "ms", "Time of a step in which this ran."),
         number("share", "1", "ms_per_step over the step time."),
     ),
@@ -558,7 +556,6 @@ def _mean(values: Sequence[float]) -> float:
 
 ROWS_OF_PROFILE: Final[Mapping[Table, Callable[[Profiled], Iterable[Row]]]] = {
     TOP_OPERATIONS: top_operations,
-    CATEGORY_SHARES: category_shares,
     PHASES: phases,
     OPERATION_MEMORY: operation_memory,
     STEP_SHARES: _step_shares,

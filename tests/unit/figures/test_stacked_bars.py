@@ -34,9 +34,7 @@ def bars_of(figure: Any) -> list[Rectangle]:
 
 @pytest.mark.parametrize("figure", ["device_phases"])
 def test_what_was_profiled_and_has_no_shares_is_not_reliable(figure: str) -> None:
-    text = texts_of(
-        drawn(figure, "device", **without("lstm", "phases", "category_shares", "top_operations"))
-    )
+    text = texts_of(drawn(figure, "device", **without("lstm", "phases", "top_operations")))
 
     assert "not reliable" in text
     assert "not profiled" not in text

@@ -30,7 +30,7 @@ ROUNDING = 1e-9
 
 WHOLES = {
     "step_shares": (["variant"], [f"{part}_share" for part in STEP_PARTS]),
-    "category_shares": (["variant"], ["share"]),
+    "step_categories": (["variant"], ["share"]),
     "phases": (["variant"], ["share"]),
 }
 """Table -> rows of one whole, and the columns that share it out."""
