@@ -57,7 +57,6 @@ _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
 """What a table shows of an experiment on this axis, where nothing else is asked for."""
 
 _NUMBERS: Final = ("batch_size", "workers", "epochs", "seed")
-_LONGEST_OPTIMIZATION: Final = 24
 _UNSAID: Final = {
     "size": "default",
     "seed": "0",
@@ -411,7 +410,7 @@ def axis_column(axis: str) -> Text:
     if axis == "workload":
         return Text(AXES[axis], title_cell)
     if axis == "optimization":
-        return Text(AXES[axis], axis, longest=100, parts_at=_LONGEST_OPTIMIZATION)
+        return Text(AXES[axis], axis, width=0.25, longest=100)
     return Text(AXES[axis], lambda row: value_words(axis, row[axis]), is_number=axis in _NUMBERS)
 
 

@@ -32,7 +32,6 @@ from gpu_report.printing.number_format import (
     tex_number,
     throughput,
 )
-from gpu_report.study.options import SEPARATOR
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.words import shorten
 from gpu_report.writing.tex import Tex, breakable, escape, macro_key
@@ -156,8 +155,6 @@ class Text:
     """A share of the line, for texts that may break."""
     longest: int = field(default=60, kw_only=True)
     """Characters; what is longer loses its middle."""
-    parts_at: int = field(default=0, kw_only=True)
-    """Characters beyond which a name made of parts goes on in the line below."""
     if_differs: bool = field(default=False, kw_only=True)
     """Whether it is left out where all rows have the same."""
 
@@ -177,16 +174,12 @@ class Text:
 
     def cell(self, row: Row) -> Tex:
         """The text of that row, as TeX."""
-        text = shorten(_in_two_lines(self.text(row), self.parts_at)[0], self.longest)
+        text = shorten(self.text(row), self.longest)
         if self.is_name:
             return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
         if self.is_number and not text:
             return NOTHING
         return breakable(text) if self.width else escape(text)
-
-    def below(self, row: Row) -> Tex:
-        """What of a name goes on in the line below."""
-        return escape(_in_two_lines(self.text(row), self.parts_at)[1])
 
     def lines(self, row: Row) -> int:
         """About how many lines the text of that row takes in its column."""
@@ -203,20 +196,6 @@ class Text:
         if self.width and longest > _LONGEST_UNBROKEN_TEXT * self.width / 0.25:
             return rf"\gpureptexts{{{self.width:g}}}"
         return "l"
-
-
-def _in_two_lines(name: str, most: int) -> tuple[str, str]:
-    """A name made of parts, cut where both lines are shortest if it has more characters than fit
-    one.
-    """
-    parts = name.split(SEPARATOR)
-    if not most or len(name) <= most or len(parts) < 2:
-        return name, ""
-    cuts = [
-        (SEPARATOR.join(parts[:at]) + SEPARATOR, SEPARATOR.join(parts[at:]))
-        for at in range(1, len(parts))
-    ]
-    return min(cuts, key=lambda lines: max(map(len, lines)))
 
 
 def _stacked(header: str) -> Tex:
@@ -306,10 +285,9 @@ def _scaled(
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """One row; `below` is what is left of names that take two lines, empty where none does."""
+    """One row."""
 
     cells: tuple[Tex, ...]
-    below: tuple[Tex, ...] = ()
     heading: Tex = EMPTY
     """Is above the first row of those that share it."""
     starts_group: bool = False
@@ -434,7 +412,6 @@ def table(
     laid = []
     for index, row in enumerate(rows):
         first, *others = (text.cell(row) for text in texts)
-        below = tuple(text.below(row) for text in texts)
         raised = tuple(letters[flag] for flag in flags(row))
         laid.append(
             TableRow(
@@ -443,8 +420,7 @@ def table(
                     *others,
                     *_number_cells(row, index, metrics, numbers, instead),
                 ),
-                below=below if any(below) else (),
-                lines=max(text.lines(row) for text in texts) + any(below),
+                lines=max(text.lines(row) for text in texts),
                 raised=raised,
             )
         )
