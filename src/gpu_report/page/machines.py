@@ -16,6 +16,7 @@ from gpu_report.glossary import METRICS, Metric, Row, device_words
 from gpu_report.page.shared import html_table, rendered
 from gpu_report.printing.number_format import quantity
 from gpu_report.study.study import Prices
+from gpu_report.tables.variants import cost_of
 from gpu_report.words import flags_but_projected
 from gpu_report.writing.cards import CHAIN
 from gpu_report.writing.machine import MachineResults
@@ -87,7 +88,11 @@ def machine_rows(machine: MachineResults, prices: Prices) -> list[Row]:
                 **shown,
                 **chain,
                 **{f"fastest{end}": shown[f"throughput_per_s{end}"] for end in _ENDS},
-                "price_per_million": _price_per_million(shown, prices),
+                "price_per_million": cost_of(
+                    prices,
+                    energy_j=1e6 * shown["energy_per_sample_j"],
+                    device_s=1e6 / shown["throughput_per_s"],
+                ),
                 "machine": machine.name,
                 "device": device_words(fastest["device"]),
                 "flags": ", ".join(flags_but_projected(fastest)),
@@ -101,18 +106,6 @@ def machine_rows(machine: MachineResults, prices: Prices) -> list[Row]:
             }
         )
     return rows
-
-
-def _price_per_million(row: Row, prices: Prices) -> float:
-    """Of the energy and of the device's time, as far as they have a price; NaN where neither has,
-    and where energy has one and was not measured.
-    """
-    parts = []
-    if prices.per_kwh is not None:
-        parts.append(prices.per_kwh * row["energy_per_sample_j"] * 1e6 / 3.6e6)
-    if prices.per_device_hour is not None:
-        parts.append(prices.per_device_hour / 3600 * 1e6 / row["throughput_per_s"])
-    return sum(parts) if parts else math.nan
 
 
 def refused_row(bundle: Path, reason: str) -> Row:

@@ -363,22 +363,30 @@ def _device_memory(record: Record) -> Row:
 def _energy_and_cost(record: Record, summaries: Mapping[str, Summary], prices: Prices) -> Row:
     samples = record.workload.train_samples if record.workload else math.nan
     energy_j = summaries["energy_per_sample_j"].value * samples
-    device_h = record.as_variant().devices * summaries["epoch_time_s"].value / _SECONDS_PER_HOUR
+    device_s = record.as_variant().devices * summaries["epoch_time_s"].value
+    is_priced = (prices.per_kwh, prices.per_device_hour) != (None, None)
+    return {
+        "energy_per_epoch_j": energy_j,
+        "cost_per_epoch": cost_of(prices, energy_j=energy_j, device_s=device_s),
+        "currency": prices.currency if is_priced else "",
+        "price_per_kwh": prices.per_kwh,
+        "price_per_device_hour": prices.per_device_hour,
+    }
+
+
+def cost_of(prices: Prices, *, energy_j: float, device_s: float) -> float:
+    """What this energy and this time of a device cost, as far as they have a price; NaN where
+    neither has, and where energy has one and was not measured.
+    """
     parts = [
         price * amount
         for price, amount in (
             (prices.per_kwh, energy_j / _JOULES_PER_KWH),
-            (prices.per_device_hour, device_h),
+            (prices.per_device_hour, device_s / _SECONDS_PER_HOUR),
         )
         if price is not None
     ]
-    return {
-        "energy_per_epoch_j": energy_j,
-        "cost_per_epoch": sum(parts) if parts else math.nan,
-        "currency": prices.currency if parts else "",
-        "price_per_kwh": prices.per_kwh,
-        "price_per_device_hour": prices.per_device_hour,
-    }
+    return sum(parts) if parts else math.nan
 
 
 COMPARISON: Final = Table(
