@@ -351,12 +351,6 @@ class ExperimentResults:
         return f" The same in all rows: {fixed}." if fixed else ""
 
     @property
-    def loop_notes(self) -> list[str]:
-        """What is said below a table of its loops."""
-        bound = "The bound leaves out most of the work, so it does not train the model."
-        return [bound] if any(row["is_bound"] for row in self.loops) else []
-
-    @property
     def without_floor(self) -> list[str]:
         """Which devices have no bound, where others have one."""
         known = {row["device"] for row in self.loops if not math.isnan(row["floor_us"])}

@@ -503,11 +503,6 @@ class MachineResults:
         return set(self.tables.step_shares["variant"])
 
     @property
-    def without_operations(self) -> set[str]:
-        """Those whose traces do not show their operations."""
-        return self.profiled - set(self.tables.top_operations["variant"])
-
-    @property
     def watched(self) -> list[Row]:
         """The variants whose accelerator's driver reported its power."""
         return [row for row in self.measured if SHOWN["power"].is_in([row])]
