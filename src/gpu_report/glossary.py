@@ -765,13 +765,6 @@ METRICS: Final[Mapping[str, Metric]] = {
             is_timing=True,
         ),
         Metric(
-            column="weak_efficiency_ddp1",
-            header="weak efficiency",
-            meaning="the same against ddp1_variant, DistributedDataParallel on one device",
-            show=number_format.share,
-            is_timing=True,
-        ),
-        Metric(
             column="strong_speedup",
             header="speedup",
             meaning="throughput of all devices over that of strong_variant, at the same samples "

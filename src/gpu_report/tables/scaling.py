@@ -5,9 +5,8 @@ records -> a row per variant that devices share -> weak efficiency X / (n X_1), 
 X_b
 
 X is the throughput of n devices together, X_1 that of one base with as many samples per step as
-each of them has, X_b that of a plain process with the samples of all. There are three bases X_1: a
-plain process measured in turn with each repetition, one that was measured by itself, and
-DistributedDataParallel on one device.
+each of them has, X_b that of a plain process with the samples of all. There are two bases X_1: a
+plain process measured in turn with each repetition, and one that was measured by itself.
 
 records -> a shared variant and its bound, which exchanges no gradients -> time of communication
 that nothing hides
@@ -97,10 +96,6 @@ SCALING: Final = Table(
             "The plain process with the samples of one device; empty where it was not measured.",
         ),
         text(
-            "ddp1_variant",
-            "DistributedDataParallel on one device with these; empty where it was not measured.",
-        ),
-        text(
             "strong_variant",
             "The plain process with the samples of all; empty where it was not measured.",
         ),
@@ -123,7 +118,6 @@ SCALING: Final = Table(
         *summary_of("base_speedup"),
         *summary_of("weak_efficiency"),
         *summary_of("weak_efficiency_plain"),
-        *summary_of("weak_efficiency_ddp1"),
         *summary_of("strong_speedup"),
         *summary_of("strong_efficiency"),
         *summary_of("memory_allocated_most_mib"),
@@ -155,21 +149,18 @@ def compared_with(variant: Variant, measured: Collection[str]) -> Row:
     """The columns about what a shared training is compared with, of the variants that were
     measured.
     """
-    base, is_shared = variant.base, variant.devices > 1
+    base = variant.base
 
     def found(one: Variant, *, is_wanted: bool) -> str:
         return one.slug if is_wanted and one.slug in measured else ""
 
     plain = found(base, is_wanted=variant.divides_batch)
-    strong = found(replace(base, batch_size=variant.batch_size), is_wanted=is_shared)
+    strong = found(replace(base, batch_size=variant.batch_size), is_wanted=variant.devices > 1)
     return {
         "batch_per_device": base.batch_size,
         "is_weak": variant.divides_batch and (bool(plain) or not strong),
         "is_strong": bool(strong),
         "plain_variant": plain,
-        "ddp1_variant": found(
-            replace(base, strategy="ddp", devices=1), is_wanted=variant.divides_batch and is_shared
-        ),
         "strong_variant": strong,
     }
 
@@ -178,9 +169,7 @@ def _row(
     record: Record, variant: Variant, measured: Mapping[str, Record], sessions: Sessions
 ) -> Row:
     devices, compared = variant.devices, compared_with(variant, measured)
-    plain, ddp1, strong = (
-        measured.get(compared[f"{base}_variant"]) for base in ("plain", "ddp1", "strong")
-    )
+    plain, strong = (measured.get(compared[f"{base}_variant"]) for base in ("plain", "strong"))
     bases = [each.base for each in record.repetitions if each.base is not None]
     gained, over_strong = over_base(record), speedup(record, strong, sessions)
     efficiency = gained if variant.divides_batch else summarise([])
@@ -205,7 +194,6 @@ def _row(
         "base_speedup": gained,
         "weak_efficiency": _per_device(efficiency, devices),
         "weak_efficiency_plain": _per_device(speedup(record, plain, sessions), devices),
-        "weak_efficiency_ddp1": _per_device(speedup(record, ddp1, sessions), devices),
         "strong_speedup": over_strong,
         "strong_efficiency": _per_device(over_strong, devices),
         "memory_allocated_most_mib": summarise(values_of(record, "memory_peak_mib")),

@@ -80,7 +80,6 @@ def test_a_comparison_with_what_was_not_measured_is_missing() -> None:
     columns = (
         "weak_efficiency",
         "weak_efficiency_plain",
-        "weak_efficiency_ddp1",
         "strong_speedup",
         "threads",
     )
