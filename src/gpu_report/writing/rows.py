@@ -694,7 +694,11 @@ def longest_kernels(steps: Sequence[Row], tables: Tables) -> list[Row]:
         known = {**row, **lost}
         place = "" if "operation" in lost else str(row["source"] or row["module"])
         rows.append(
-            {**known, "launched by": ", ".join(filter(None, (str(known["operation"]), place)))}
+            {
+                **known,
+                "tc": row["tensor_cores"].replace("unknown", "?"),
+                "launched by": ", ".join(filter(None, (str(known["operation"]), place))),
+            }
         )
     return rows
 
@@ -707,11 +711,6 @@ def kernel_name(row: Row) -> str:
     depths = accumulate((char == ")") - (char == "(") for char in reversed(name))
     arguments = next((at for at, depth in enumerate(depths, start=1) if depth == 0), 0)
     return name[len("void ") : -arguments] if arguments else name
-
-
-def tensor_core_word(row: Row) -> str:
-    """Whether a kernel uses tensor cores."""
-    return str(row["tensor_cores"]).replace("unknown", "?")
 
 
 def failed_checks(tables: Tables) -> list[Row]:

@@ -100,17 +100,19 @@ def _bottleneck(
     shares = [row for row in asked if not math.isnan(row[column])]
     known = sorted(shares, key=lambda row: -float(row[column]))
     bound = [row for row in known if row[column] >= BOTTLENECK]
+    verdict: Verdict = "yes" if bound else "no"
     if known:
         statement = (
             f"{holds} in {how_many(len(bound), len(known), _PROFILED)}: {took} "
             f"at most {shown(known[0], column)} of the step, in {described(known[0])}"
             f"{because(known[0])}{_not_shown(len(asked) - len(known))}.{ending}"
         )
-    else:
+    else:  # traces that do not show it count where there is no other
+        verdict = "too close to call"
         doubt = _no_trace_shows(asked[0], _failed_check(scope, asked[0]))
         statement = f"Whether {whether} {doubt}"
     yield Answer(
-        verdict=_verdict(len(known), is_yes=bool(bound)),
+        verdict=verdict,
         statement=statement,
         evidence=evidence_of_columns(known, {column: label}, scope.table),
     )
@@ -151,11 +153,6 @@ def _idle_models(scope: Scope) -> str:
         and not (eager["begins_anew"] or configuration_in_words(eager, beside=eager))
     ]
     return f" With the eager baseline: {'; '.join(models)}." if models else ""
-
-
-def _verdict(shown_by: int, *, is_yes: bool) -> Verdict:
-    """Traces that do not show it do not count, unless there is no other."""
-    return "too close to call" if not shown_by else "yes" if is_yes else "no"
 
 
 def _not_shown(traces: int) -> str:
