@@ -29,7 +29,6 @@ from gpu_report.printing.number_format import counted, in_minutes
 from gpu_report.printing.terminal import say
 from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.record import RECORD_FILE, TRACE_FOLDER, Record, read_points
-from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import boot, require_machine
 from gpu_report.study.study import Measurement
@@ -65,7 +64,6 @@ def measure_further(arguments: Namespace) -> None:
     budget_s = math.inf if study.minutes is None else 60 * study.minutes
     limit_s = budget_s - spent(results, {})
     with machine_to_itself():
-        take_own_temporary_folder()
         for slug in kept if study.minutes is None else ():
             if is_short(records[slug]):
                 line = LineForEachRun(slug)

@@ -37,7 +37,6 @@ from gpu_report.measure.processes import ending_stopped
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
 from gpu_report.records.provenance import measures_alike
-from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import HERE
 from gpu_report.tables.verdicts import differing
@@ -67,7 +66,6 @@ def guard(arguments: Namespace) -> int:
     require_pytorch()
     tolerance = tolerance_of(arguments)
     _check(arguments)
-    take_own_temporary_folder()
     end_in_order()
     with ExitStack() as stack:
         stack.enter_context(machine_to_itself(limit_s=60 * arguments.wait))

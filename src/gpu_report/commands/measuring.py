@@ -40,7 +40,6 @@ from gpu_report.records.record import (
 from gpu_report.storage.files import (
     list_content,
     require_space,
-    take_own_temporary_folder,
     unfinished_folder,
 )
 from gpu_report.storage.locks import machine_to_itself
@@ -89,7 +88,6 @@ def calibrate(arguments: Namespace) -> None:
     # A study may ask for more devices than the machine has; its trainings on them are skipped.
     linked = [device for device in arguments.linked if device in present]
     with machine_to_itself():
-        take_own_temporary_folder()
         calibration = measure_ceilings(arguments.devices, linked=linked, machine=arguments.machine)
     CALIBRATION_FILE.write(calibration, arguments.calibration)
     for ceilings in calibration.ceilings:
@@ -117,7 +115,6 @@ def measure_variant(arguments: Namespace) -> None:
         start_on(nodes, [sys.executable, "-m", "gpu_report", *sys.argv[1:]])
     require_machine(results.resolved.machine)
     with machine_to_itself():
-        take_own_temporary_folder()
         measure_due_sentinels(results)
         record = measure_whole(
             results,
@@ -140,7 +137,6 @@ def measure_sentinels(arguments: Namespace) -> None:
         *(search.provenance.ended for search in results.read_searches()),
     )
     with machine_to_itself():
-        take_own_temporary_folder()
         measure_due_sentinels(results, since=newest)
 
 
@@ -252,7 +248,6 @@ def run(arguments: Namespace) -> None:
         )
         stack.enter_context(machine_to_itself())
         terminal = stack.enter_context(stderr_to(log))
-        take_own_temporary_folder()
         for measurement in measurements:
             print(f"{measurement.variant.slug}:", file=sys.stderr, flush=True)
             provide_image_files(measurement)
@@ -283,7 +278,6 @@ def search_batch_size(arguments: Namespace) -> None:
     results = ResultsFolder.of(arguments.study)
     require_machine(results.resolved.machine)
     with machine_to_itself():
-        take_own_temporary_folder()
         _search_one(results, arguments.search)
 
 

@@ -47,7 +47,6 @@ from gpu_report.records.record import (
     read_points,
     with_distinct_titles,
 )
-from gpu_report.storage.files import take_own_temporary_folder
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import HERE, Machine, device_name, find_machine
@@ -179,7 +178,6 @@ def reproduce(arguments: Namespace) -> int:
         if file is not None and file.resolve() == arguments.bundle.resolve():
             raise ConfigError(f"--{option}: it is the bundle, {file}; use another file")
     config = read_config(arguments.configfile)
-    take_own_temporary_folder()
     end_in_order()
     with ExitStack() as stack:
         stack.enter_context(machine_to_itself(limit_s=0))

@@ -22,7 +22,11 @@ from typing import Final
 import psutil
 
 from gpu_report.errors import MachineError
-from gpu_report.storage.files import write_errors, write_text_atomically
+from gpu_report.storage.files import (
+    take_own_temporary_folder,
+    write_errors,
+    write_text_atomically,
+)
 
 _FOR_EVERYONE: Final = 0o666
 _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
@@ -36,9 +40,10 @@ _REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 @contextmanager
 def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> Iterator[None]:
     """Hold the machine's measuring lock, for which others wait; the system frees it when the
-    process ends.
+    process ends. What measures has a temporary folder of its own from then on.
 
     Raises:
+        FileWriteError: the temporary folder cannot be made.
         MachineError: the lock file cannot be opened or locked, or another measurement runs longer
             than the limit.
     """
@@ -52,6 +57,7 @@ def machine_to_itself(lock: Path = _MEASURING, *, limit_s: float = math.inf) -> 
                 f"cannot lock {lock}, which keeps measurements one at a time: {error.strerror}; "
                 "set TMPDIR to a folder where files can be made and locked"
             ) from error
+        take_own_temporary_folder()
         yield
 
 

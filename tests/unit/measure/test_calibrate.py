@@ -197,9 +197,6 @@ def test_the_command_links_what_is_present_writes_and_says_what_it_holds(
     monkeypatch.setattr("gpu_report.commands.measuring.measure_ceilings", measure)
     for module in ("commands.measuring", "study.machine"):
         monkeypatch.setattr(f"gpu_report.{module}.find_machine", lambda: two)
-    monkeypatch.setattr(
-        "gpu_report.commands.measuring.take_own_temporary_folder", lambda: None
-    )  # for good
     path = tmp_path / "calibration.json"
 
     devices = "--devices cpu cuda --linked cuda cuda:1 cuda:2"
