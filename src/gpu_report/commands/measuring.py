@@ -125,7 +125,7 @@ def measure_variant(arguments: Namespace) -> None:
         )
         if results.study.minutes:
             (results.machine_folder / BUDGETED).touch()
-    say(f"{record.variant}: {outcome(record)}{_part_in_it(hosts)}")
+    say(f"{record.variant}: {outcome(record)}")
 
 
 def measure_sentinels(arguments: Namespace) -> None:
@@ -404,7 +404,7 @@ def _run_one(
             speed=_rate(record) if record.status == "ok" else "",
         )
     where = f" (log: {log})" if record.reason and keeps else ""
-    say(f"{record.variant}: {outcome(record)}{_part_in_it(hosts)}{where}")
+    say(f"{record.variant}: {outcome(record)}{where}")
     if not keeps:
         say("nothing was recorded; --record keeps the record, its traces and a log")
     elif hosts.index == 0:
@@ -495,14 +495,6 @@ def outcome(record: Record) -> str:
             *filter(None, [record.reason]),
             *doubts,
         ]
-    )
-
-
-def _part_in_it(hosts: Hosts) -> str:
-    if hosts.count == 1:
-        return ""
-    return f"; as host {hosts.index} of {hosts.count}" + (
-        "; host 0 has the record" if hosts.index else ""
     )
 
 
