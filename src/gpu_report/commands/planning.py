@@ -195,24 +195,18 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
     variants = [results.study.variant(slug) for slug in slugs]
     known = {_model(record.as_variant()): record for record in _records(results).values()}
     unknown = {_model(variant): variant for variant in variants if _model(variant) not in known}
-    importing_s = 0.0
     if unknown:
         for note in results.study.foreign_code:
             say(note, to_stderr=True)
         say("each model trains for a few steps to estimate the time")
         with machine_to_itself():
-            # The first process of all imports PyTorch for those after it.
-            importing = _probe(next(iter(unknown.values())), results)
+            _probe(next(iter(unknown.values())), results)  # imports PyTorch for those after it
             probes = {model: _probe(variant, results) for model, variant in unknown.items()}
-        if importing and (again := next(iter(probes.values()))):
-            importing_s = max(0.0, spent_s([importing]) - spent_s([again]))
         known |= {model: record for model, record in probes.items() if record is not None}
         if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
             say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")
     return {
-        variant.slug: _estimate(
-            variant, results.study.protocol, known.get(_model(variant)), importing_s
-        )
+        variant.slug: _estimate(variant, results.study.protocol, known.get(_model(variant)))
         for variant in variants
     }
 
@@ -250,9 +244,7 @@ def _probe(variant: Variant, results: ResultsFolder) -> Record | None:
     return None
 
 
-def _estimate(
-    variant: Variant, protocol: Protocol, like: Record | None, importing_s: float
-) -> Estimate:
+def _estimate(variant: Variant, protocol: Protocol, like: Record | None) -> Estimate:
     """From a record of the same model, whatever else differs; nothing where it has no numbers."""
     if like is None or like.workload is None:
         return Estimate(0.0, 0.0)
@@ -265,6 +257,6 @@ def _estimate(
         max(protocol.timed_epochs, math.ceil(protocol.timed_seconds / epoch_s)),
     )
     return Estimate(
-        once=importing_s + _COMPILING_S * ("compile" in option_names(variant.options)),
+        once=_COMPILING_S * ("compile" in option_names(variant.options)),
         process=max(start_s, 0.0) + max(1 + timed, variant.epochs) * epoch_s,
     )
