@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.study.catalogue import ALIASES, BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.single import BuiltInOptions
 
 _ARGUMENT: Final = re.compile(r"(?<![\w.(:])(\w+)(?:=(?=[\s,;]|$)|(?=(?:, \w+)*: ))")
@@ -54,12 +53,6 @@ def profile_model(arguments: Namespace) -> None:
     is_own = ":" in arguments.model
     if is_own and not arguments.batch:
         raise ProfileError("--batch: none was given; expected module:function, which makes a batch")
-    if not is_own and arguments.model not in {*BUILT_IN_WORKLOADS, *ALIASES}:
-        raise ProfileError(
-            f"MODEL: {arguments.model!r} is no built-in workload; expected a function of yours "
-            "that builds the model, for instance train:build_model, or one of "
-            f"{', '.join(WITH_PLAIN_STEPS)}"
-        )
     with named_as_options(arguments, model="MODEL"):
         found = profile(
             _built(arguments.model) if is_own else arguments.model,
@@ -101,17 +94,11 @@ def find_own_batch_size(arguments: Namespace) -> None:
     """
     require_pytorch()
     from gpu_report.user_training.batch_size import find_batch_size
-    from gpu_report.user_training.process import is_built_in
 
-    if is_built_in(arguments.model) == (arguments.batch is not None):
+    if ":" in arguments.model and arguments.batch is None:
         raise ProfileError(
-            f"MODEL: {arguments.model!r} names no function, beside --batch; expected "
-            f"module:function, for instance {arguments.model}:build_model"
-            if arguments.batch is not None
-            else (
-                "--batch: none was given; expected a function that takes the number of samples, "
-                "as module:function, for instance train:make_batch"
-            )
+            "--batch: none was given; expected a function that takes the number of samples, as "
+            "module:function, for instance train:make_batch"
         )
     with named_as_options(arguments, build="MODEL", model="MODEL", make_batch="--batch"):
         find_batch_size(

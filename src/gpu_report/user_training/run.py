@@ -301,7 +301,8 @@ def require_built_in(name: str) -> None:
         else "is unknown"
     )
     raise ConfigError(
-        f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own"
+        f"model: {name!r} {why}; use one of {', '.join(WITH_PLAIN_STEPS)}, or a model of your own, "
+        "in a command for instance train:build_model"
     )
 
 

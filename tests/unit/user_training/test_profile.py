@@ -430,7 +430,7 @@ def test_the_command_builds_what_is_named_and_writes_what_is_asked_for(
         ("my_training:build_model", "--batch: none was given"),
         ("unet --batch-size 4 --size 1px", "size: unet has no size '1px'"),
         ("unet", "--batch-size: none was given; expected the samples of a step of unet"),
-        ("my_training.py", "'my_training.py' is no built-in workload; expected a function"),
+        ("my_training.py", "MODEL: 'my_training.py' is unknown; use one of unet"),
     ],
 )
 def test_what_the_command_cannot_profile_is_named(
