@@ -49,7 +49,8 @@ help: ## list what can be asked for
 report: tex $(ENVIRONMENT) ## measure what is missing on this machine and make report/gpu_report.pdf
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)$(if $(MINUTES), --minutes $(MINUTES))
 	@$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)$(if $(MINUTES), --config minutes=$(MINUTES))
-	@$(BIN)/gpu-report stage headline
+	@echo "$(CURDIR)/report/gpu_report.pdf"
+	@cat report/headline.txt
 
 html: $(ENVIRONMENT) ## measure what is missing and make report/gpu_report.html, the report for a browser; needs no TeX
 	@$(BIN)/gpu-report plan --configfile $(CONFIG)$(if $(MINUTES), --minutes $(MINUTES))

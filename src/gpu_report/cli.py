@@ -23,7 +23,7 @@ from gpu_report.storage.files import DISK_TROUBLE
 from gpu_report.study.config import DEFAULT_CONFIGFILE
 
 STAGE: Final = "stage"
-"""The group of what the rules call, and `make report` at its end."""
+"""The group of what the rules call."""
 MEASURING_STAGES: Final = "measuring rules"
 """What the measuring rules call, without `stage`: Snakemake runs a rule again when its command has
 changed, which would measure every study anew. Help does not list it.
@@ -764,10 +764,6 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
     },
     STAGE: {
-        "headline": _Command(
-            "bundles:show_headline",
-            "print where the report is and its headline",
-        ),
         "describe-machine": _Command(
             "overview:describe_machine",
             "write down which machine a job of a cluster got",

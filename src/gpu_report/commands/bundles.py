@@ -2,7 +2,6 @@
 the machines that a report can show and the numbers that a document can quote from it.
 """
 
-import difflib
 import shlex
 from argparse import Namespace
 from pathlib import Path
@@ -17,8 +16,8 @@ from gpu_report.bundles.shown_machines import (
     find_bundles,
     published_for,
 )
-from gpu_report.commands.results_folder import REPORT, ResultsFolder
-from gpu_report.errors import BundleError, ConfigError, GpuReportError, RecordError, ReportError
+from gpu_report.commands.results_folder import ResultsFolder
+from gpu_report.errors import ConfigError, RecordError, ReportError
 from gpu_report.printing.number_format import size
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
@@ -117,22 +116,12 @@ def cite(arguments: Namespace) -> None:
 
 
 def _results_to_cite(name: str, published: Path) -> Path:
-    """The folder or published bundle of the machine with this id, or at this path; without a name
-    that of the only machine, of those measured here if there are any.
+    """The folder or published bundle of the machine with this id, or what is at this path; without
+    a name the folder of all that were measured here, which must be one.
     """
-    measured, imported = (
-        {path.parents[2].name: path.parents[2] for path in folder.glob("*/runs/*/record.json")}
-        for folder in (MACHINES, IMPORTED)
-    )
-    known = imported | {id_: each.path for id_, each in find_bundles(published).items()} | measured
-    chosen = [known.get(name, Path(name))] if name else [*(measured or known).values()]
-    if len(chosen) == 1 and chosen[0].exists():
-        return chosen[0]
-    problem = (
-        f"no machine or bundle is {name!r}" if name else f"{len(chosen)} machines have results"
-    )
-    choices = f"name a bundle or one of {', '.join(sorted(known))}"
-    raise BundleError(f"{problem}; {choices if known else 'measure with: snakemake --cores 4'}")
+    bundle = published / f"{name}{BUNDLE_SUFFIX}"
+    places = (MACHINES / name, bundle, IMPORTED / name, Path(name))
+    return next((place for place in places if place.exists()), places[-1])
 
 
 def list_machines(arguments: Namespace) -> None:
@@ -182,16 +171,6 @@ def list_machines(arguments: Namespace) -> None:
     new_console(unwrapped_when_piped=True).print(table)
 
 
-def show_headline(_: Namespace) -> None:
-    """Print where the report is and the three lines that sum it up."""
-    from gpu_report.writing.layout import HEADLINE_FILE
-
-    pdf, headline = REPORT / "gpu_report.pdf", REPORT / HEADLINE_FILE
-    if not pdf.exists() or not headline.exists():
-        raise GpuReportError(f"there is no {pdf} yet; make it with: make report")
-    say(f"{pdf.resolve()}\n{headline.read_text('utf-8').rstrip()}")
-
-
 def list_numbers(arguments: Namespace) -> None:
     """Print each number whose key has all the words in it: key, number, its file and the variant
     measured.
@@ -205,13 +184,8 @@ def list_numbers(arguments: Namespace) -> None:
     numbers = NUMBERS.read_rows(file)
     found = [number for number in numbers if all(word in number["key"] for word in words)]
     if not found:
-        keys = [str(number["key"]) for number in numbers]
-        short = {key.partition("/")[2]: key for key in keys}
-        near = difflib.get_close_matches("/".join(words), [*keys, *short], n=3, cutoff=0.5)
-        nearest = f"; nearest: {', '.join(short.get(key, key) for key in near)}" if near else ""
         raise ReportError(
             f"no key of the {len(numbers)} numbers in {file} has {' and '.join(words)} in it"
-            f"{nearest}"
         )
     table = Table("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
     for number in found:

@@ -22,8 +22,6 @@ from gpu_report.tables.bundle import Tables
 from gpu_report.tables.marks import Today
 from gpu_report.traces.tables import TraceTables, read_trace_tables
 
-REPORT: Final = Path("report")
-"""The folder of the report."""
 BUDGETED: Final = "budgeted"
 """The file in a machine's folder of results that says that a time budget has left out processes."""
 

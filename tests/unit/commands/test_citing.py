@@ -89,21 +89,22 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("arguments", [(), (H100,)])
-def test_a_project_without_measurements_says_how_to_measure(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "said"), [((), "name a bundle"), ((H100,), "gpu-report machines lists")]
+)
+def test_a_project_without_measurements_says_what_can_be_cited(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "measure with: snakemake --cores 4" in refusal(capsys, *arguments)
+    assert said in refusal(capsys, *arguments)
 
 
-@pytest.mark.parametrize("arguments", [(), ("h200",)])
-def test_without_a_choice_among_several_machines_and_for_an_unknown_one_the_machines_are_named(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+def test_without_a_choice_among_several_machines_one_is_named(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     measure(H100)
     measure(CPU)
 
-    assert f"{H100}, {CPU}" in refusal(capsys, *arguments)
+    assert f"2 machines; name one of them, such as results/machines/{H100}" in refusal(capsys)
 
 
 def test_a_bundle_of_another_study_asks_for_its_configuration(

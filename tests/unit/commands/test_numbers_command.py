@@ -42,9 +42,9 @@ def test_the_numbers_are_listed_and_chosen_by_words(
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("numbers.csv", "nearest: h100/unet/cuda/speedup"), ("other.csv", "make report")],
+    [("numbers.csv", "no key of the 4 numbers"), ("other.csv", "make report")],
 )
-def test_an_unknown_key_names_the_nearest_and_a_missing_report_how_to_make_one(
+def test_an_unknown_key_is_named_and_for_a_missing_report_how_to_make_one(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
 ) -> None:
     (folder / "numbers.csv").rename(folder / name)
