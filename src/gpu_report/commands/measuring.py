@@ -80,9 +80,7 @@ def write_image_files(arguments: Namespace) -> None:
 
 
 def calibrate(arguments: Namespace) -> None:
-    """Calibrate the devices and write what was found; a line on stdout for each of them, and for
-    their link.
-    """
+    """Calibrate the devices and write what was found; a line on stdout for each of them."""
     require_machine(arguments.machine)
     present = find_machine().devices if arguments.linked else ()
     # A study may ask for more devices than the machine has; its trainings on them are skipped.
@@ -95,13 +93,6 @@ def calibrate(arguments: Namespace) -> None:
         say(
             f"{ceilings.device} ({ceilings.name}): calibrated with matrix products in {products}, "
             f"a copy of its memory and {len(ceilings.transfers)} transfers"
-        )
-    if calibration.link:
-        connections = sorted({pair.connection or "unknown" for pair in calibration.link.pairs})
-        say(
-            f"{', '.join(calibration.link.devices)}: link ({', '.join(connections) or 'unknown'}) "
-            f"calibrated with {calibration.link.backend} and "
-            f"{len(calibration.link.operations)} operations"
         )
 
 

@@ -182,7 +182,7 @@ def test_processes_are_put_together_and_what_one_could_not_measure_is_left_out()
     assert {len(one.times_s) for one in merged.transfers} == {2 * len(whole.transfers[0].times_s)}
 
 
-def test_the_command_links_what_is_present_writes_and_says_what_it_holds(
+def test_the_command_links_what_is_present_and_says_which_devices_it_calibrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = make_calibration(["cpu", "cuda"], linked=2)
@@ -206,4 +206,4 @@ def test_the_command_links_what_is_present_writes_and_says_what_it_holds(
     assert asked == [["cuda", "cuda:1"]]
     assert CALIBRATION_FILE.read(path) == made
     said = capsys.readouterr().out.splitlines()
-    assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda", "cuda,"]
+    assert [line.partition(" ")[0] for line in said] == ["cpu", "cuda"]
