@@ -5,9 +5,7 @@ rows of VERDICTS, what else differs, where the time went -> Comparison -> termin
 """
 
 import json
-import math
 import re
-import statistics
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -134,16 +132,10 @@ class Comparison:
 
     @property
     def endings(self) -> list[str]:
-        """Sentences behind the tables: the mean of several changes and what could have been seen
-        first.
-        """
+        """Sentences behind the tables, what could have been seen first."""
         times = [row for row in self.rows if row["compared"] == TIME]
-        ratios = [1 + row["change"] for row in times if not math.isnan(row["change"])]
         seen = [row["detectable"] for row in times if row["detectable"] > 0]
         found = []
-        if len(ratios) > 1:
-            mean = signed(share(statistics.geometric_mean(ratios) - 1)).plain()
-            found.append(f"geometric mean of {len(ratios)} changes in time per step: {mean}")
         if seen:
             least, most = (share(each).plain() for each in (min(seen), max(seen)))
             range_of = f"{least} to {most}, depending on the configuration,"
