@@ -17,11 +17,11 @@ from gpu_report.bundles.shown_machines import (
     published_for,
 )
 from gpu_report.commands.results_folder import ResultsFolder
-from gpu_report.errors import ConfigError, RecordError, ReportError
+from gpu_report.errors import ConfigError, ReportError
 from gpu_report.printing.number_format import size
 from gpu_report.printing.terminal import new_console, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
-from gpu_report.records.record import RECORD_FILE, SENTINELS_FOLDER
+from gpu_report.records.record import SENTINELS_FOLDER
 from gpu_report.storage.files import list_content
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine
@@ -125,8 +125,8 @@ def _results_to_cite(name: str, published: Path) -> Path:
 
 
 def list_machines(arguments: Namespace) -> None:
-    """Print this machine and every published one: records, those of no clean commit, the newest,
-    and the hardware; or write the page of the published ones.
+    """Print this machine and every published one: records and the hardware, and of a published one
+    the records of no clean commit and the newest; or write the page of the published ones.
     """
     if arguments.html:
         from gpu_report.commands.published import write_machines
@@ -145,23 +145,10 @@ def list_machines(arguments: Namespace) -> None:
         pad_edge=False,
         expand=False,
     )
-    records = []
-    for path in sorted((MACHINES / here.id / "runs").glob("*/record.json")):
-        try:
-            records.append(RECORD_FILE.read(path))
-        except RecordError as error:
-            say(f"left out: {error}", to_stderr=True)
-    newest = max((record.provenance.measured_at for record in records), default="")
-    dirty = sum(not record.provenance.is_clean for record in records)
+    measured = [*(MACHINES / here.id / "runs").glob("*/record.json")]
     accelerators = [accelerator.name for accelerator in here.accelerators]
-    table.add_row(
-        here.id,
-        "here",
-        str(len(records)),
-        str(dirty),
-        newest,
-        ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"]),
-    )
+    hardware = ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"])
+    table.add_row(here.id, "here", str(len(measured)), "", "", hardware)
     for bundle in find_bundles().values():
         manifest = bundle.manifest
         counts = (str(manifest.records), str(manifest.dirty_records))
