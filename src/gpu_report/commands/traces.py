@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from gpu_report.errors import GpuReportError, TraceError
+from gpu_report.errors import GpuReportError
 from gpu_report.printing.number_format import duration, ratio
 from gpu_report.printing.terminal import new_console
 from gpu_report.storage.columns import Table
@@ -60,9 +60,6 @@ def trace_diff(arguments: Namespace) -> None:
     Raises:
         TraceError: a trace cannot be read, or one alone has marked steps.
     """
-    for path in (arguments.a, arguments.b):
-        if path.is_dir():
-            raise TraceError(f"{path} is a folder; name a trace in it, such as that of rank 0")
     a, b = analyse_two(arguments.a, arguments.b)
     rows, console = change_rows(a.rows, b.rows), new_console()
     for letter, each in (("A", a), ("B", b)):
