@@ -70,20 +70,18 @@ def _connect(job: socket.socket, snakemake: str) -> bool:
     # Relative, since the path of a socket is short; code that was edited gets a process of its own.
     edited_ns = max(path.stat().st_mtime_ns for path in Path(gpu_report.__path__[0]).rglob("*.py"))
     address = f".snakemake/measuring-{snakemake}-{edited_ns}.socket"
-    with suppress(OSError):
-        job.connect(address)
-        return True
     command = ["stage", "measure-for-jobs", "--address", address, "--snakemake", snakemake]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpu_report", *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None:
+    process = None
+    while process is None or process.poll() is None:
         with suppress(OSError):
             job.connect(address)
             return True
+        process = process or subprocess.Popen(
+            [sys.executable, "-m", "gpu_report", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(0.02)
     return False
 
