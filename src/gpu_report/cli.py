@@ -802,7 +802,8 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "compare-machines": _Command(
             "results:compare_machines",
-            "compare the machines on the variants that several of them measured",
+            "compare the machines on the variants that several of them measured, and decide what "
+            "follows",
             [
                 _required(
                     "--studies",
@@ -812,11 +813,6 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _COMPARISON,
             ],
-        ),
-        "derive-comparison": _Command(
-            "results:derive_comparison",
-            "decide what follows from comparing the machines",
-            [_COMPARISON],
         ),
         "derive-findings": _Command(
             "results:derive_findings",

@@ -81,7 +81,11 @@ def tabulate_study(arguments: Namespace) -> None:
 
 
 def compare_machines(arguments: Namespace) -> None:
-    """Write the table of the variants that two of the machines measured."""
+    """Write the table of the variants that two of the machines measured, and beside it what follows
+    from that.
+    """
+    from gpu_report.answers.machines import derive_comparison
+
     machines = [ResultsFolder.of(path) for path in arguments.studies]
     todays = [each.resolved.today for each in machines]
     # All machines are asked for a workload with the same settings.
@@ -97,6 +101,8 @@ def compare_machines(arguments: Namespace) -> None:
     newest = today.or_newest(chain(*records.values()))
     rows = tabulate_comparison(records, today=newest, busy_shares=busy_shares)
     write_text_atomically(arguments.comparison, COMPARISON.rows_to_csv(rows))
+    findings = derive_comparison(COMPARISON.read_csv(arguments.comparison))
+    write_findings(findings, arguments.comparison.parent)
 
 
 def derive_findings(arguments: Namespace) -> None:
@@ -105,15 +111,6 @@ def derive_findings(arguments: Namespace) -> None:
 
     results = ResultsFolder.of(arguments.study, experiment=arguments.experiment)
     write_findings(derive(results.read_tables(), results.study.experiments), results.folder)
-
-
-def derive_comparison(arguments: Namespace) -> None:
-    """Write the findings that follow from the comparison of machines, beside it."""
-    from gpu_report.answers.machines import derive_comparison as derive_from
-
-    write_findings(
-        derive_from(COMPARISON.read_csv(arguments.comparison)), arguments.comparison.parent
-    )
 
 
 def compile_report(arguments: Namespace) -> None:

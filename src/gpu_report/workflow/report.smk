@@ -63,7 +63,7 @@ use rule draw_figures as draw_figures_alone with:
 
 rule draw_comparison:
     input:
-        comparison=rules.compare_machines.output,
+        comparison=rules.compare_machines.output.comparison,
     output:
         directory("report/figures/machines"),
     log:
@@ -102,7 +102,7 @@ rule write_sections:
         tables=tables,
         findings=f"{ABOUT}/findings.json",
         comparison=COMPARISON,
-        comparison_findings=rules.derive_comparison.output.findings if IS_COMPARED else [],
+        comparison_findings=rules.compare_machines.output.findings if IS_COMPARED else [],
         records=rules.draw_study.input.records,
         calibration=f"{ABOUT}/calibration.json",
         templates=TEMPLATES,

@@ -121,39 +121,23 @@ rule compare_machines:
         records=every_record(),
         steps=[f"{results}/tables/step_shares.csv" for results in MACHINES],
     output:
-        "results/comparison.csv",
+        comparison="results/comparison.csv",
+        findings="results/findings.json",
+        evidence="results/findings.csv",
     log:
         "results/logs/compare_machines.log",
     conda:
         ENVIRONMENT
     params:
-        code=sources("tables", "traces"),
+        code=sources("answers", "words", "tables", "traces"),
         studies=[f"{results}/study.json" for results in MACHINES],
         asked=[resolved_study(results).digest for results in MACHINES],
     message:
         "comparing the machines"
     shell:
-        "gpu-report stage compare-machines --studies {params.studies:q} --comparison {output:q} 2> {log:q}"
-
-
-rule derive_comparison:
-    input:
-        comparison=rules.compare_machines.output,
-    output:
-        findings="results/findings.json",
-        evidence="results/findings.csv",
-    log:
-        "results/logs/derive_comparison.log",
-    conda:
-        ENVIRONMENT
-    params:
-        code=sources("answers", "words", "tables", "traces"),
-    message:
-        "deriving what the comparison of the machines says"
-    shell:
-        "gpu-report stage derive-comparison --comparison {input.comparison:q} 2> {log:q}"
+        "gpu-report stage compare-machines --studies {params.studies:q} --comparison {output.comparison:q} 2> {log:q}"
 
 
 # What the report takes of these; one machine is compared with none.
 IS_COMPARED = len(MACHINES) > 1
-COMPARISON = rules.compare_machines.output if IS_COMPARED else []
+COMPARISON = rules.compare_machines.output.comparison if IS_COMPARED else []
