@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gpu_report.errors import GpuReportError, ProfileError
 from gpu_report.measure.probe import require_pytorch
-from gpu_report.study.single import BuiltInOptions
 
 _ARGUMENT: Final = re.compile(r"(?<![\w.(:])(\w+)(?:=(?=[\s,;]|$)|(?=(?:, \w+)*: ))")
 """`loss=`, or `loss` before a colon, be it in a list."""
@@ -58,7 +57,12 @@ def profile_model(arguments: Namespace) -> None:
             _built(arguments.model) if is_own else arguments.model,
             _built(arguments.batch) if arguments.batch else None,
             loss=named_function(arguments.loss) if arguments.loss else None,
-            **{name: getattr(arguments, name) for name in vars(BuiltInOptions())},
+            dataset=arguments.dataset,
+            batch_size=arguments.batch_size,
+            size=arguments.size,
+            precision=arguments.precision,
+            workers=arguments.workers,
+            epochs=arguments.epochs,
             device=arguments.device,
             seconds=arguments.seconds,
         )

@@ -7,7 +7,6 @@ name what was given
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_report.errors import ConfigError
@@ -23,23 +22,6 @@ _GIVEN_AS: Final = {
     "strategy": "parallelism",
 }
 """Fields of a variant by the key of a row that sets them; every other field is its own key."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuiltInOptions:
-    """What may be asked of one of our workloads besides its name; None is not given."""
-
-    dataset: str | None = None
-    batch_size: int | None = None
-    size: str | None = None
-    precision: str | None = None
-    workers: int | None = None
-    epochs: int | None = None
-
-    @property
-    def given(self) -> list[str]:
-        """The names of those that are."""
-        return [name for name, value in vars(self).items() if value is not None]
 
 
 def single_study(

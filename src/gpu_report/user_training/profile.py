@@ -45,7 +45,6 @@ from gpu_report.printing.number_format import (
 from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.study.machine import core_count, cpu_model
-from gpu_report.study.single import BuiltInOptions
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
 from gpu_report.traces.advice import weigh
@@ -220,17 +219,18 @@ def profile(
         "loader": loader,
         "samples": samples,
     }
-    of_name = BuiltInOptions(
-        dataset=dataset,
-        batch_size=batch_size,
-        size=size,
-        precision=precision,
-        workers=workers,
-        epochs=epochs,
-    )
-    if model is None and not of_name.given and all(each is None for each in of_model.values()):
+    of_name: dict[str, Any] = {
+        "dataset": dataset,
+        "batch_size": batch_size,
+        "size": size,
+        "precision": precision,
+        "workers": workers,
+        "epochs": epochs,
+    }
+    given = [name for name, value in of_name.items() if value is not None]
+    if model is None and not given and all(each is None for each in of_model.values()):
         say("no model was given: this profiles resnet18 on cifar10 with a batch size of 64")
-        model, of_name = "resnet18", BuiltInOptions(dataset="cifar10", batch_size=64)
+        model, of_name = "resnet18", {"dataset": "cifar10", "batch_size": 64}
     if isinstance(model, str):
         if unused := [name for name, value in of_model.items() if value is not None]:
             raise ProfileError(
@@ -239,9 +239,9 @@ def profile(
             )
         measured = measure_built_in(model, of_name, device=device, began_s=began_s, seconds=seconds)
     else:
-        if of_name.given:
+        if given:
             raise ProfileError(
-                f"{', '.join(of_name.given)}: given without the name of a built-in workload; "
+                f"{', '.join(given)}: given without the name of a built-in workload; "
                 "expected its name, such as resnet18, as the model"
             )
         measured = measure_own_step(

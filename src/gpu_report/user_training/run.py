@@ -23,7 +23,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 import psutil
@@ -47,7 +46,7 @@ from gpu_report.records.record import Load, MemoryKind, is_as_timed
 from gpu_report.study.catalogue import ALIASES, BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
-from gpu_report.study.single import BuiltInOptions, single_study
+from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement, Protocol
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.user_training.ranks import Ranks
@@ -232,9 +231,16 @@ def measure_own_step(
 
 
 def measure_built_in(
-    name: str, options: BuiltInOptions, *, device: str, began_s: float, seconds: float
+    name: str, options: Mapping[str, Any], *, device: str, began_s: float, seconds: float
 ) -> Measured:
     """Measure what `gpu_report.profile` is given by name; this process is left as it was found.
+
+    Args:
+        name: That of the workload.
+        options: Keys of a study's row, and `dataset`; None is not given.
+        device: PyTorch's name, or `auto`.
+        began_s: When the call began, on time.monotonic.
+        seconds: From then on, at most.
 
     Raises:
         ConfigError: there is no such workload, or it has no such data set, size or precision.
@@ -243,8 +249,9 @@ def measure_built_in(
         WorkloadError: the data set holds less than a batch, or cannot be read.
     """
     deadline_s = deadline(began_s, seconds)
-    one_epoch = replace(options, epochs=1) if options.epochs is None else options
-    measurement, on = _measurement(name, one_epoch, device=device)
+    epochs = options.get("epochs")
+    row = {**options, "epochs": 1 if epochs is None else epochs}
+    measurement, on = _measurement(name, row, device=device)
     with left_as_found([], optimizer=None, loader=None, device=on):
         step = _built(measurement, on)
         run = StepRun(
@@ -253,9 +260,7 @@ def measure_built_in(
             may_be_on_host=False,
             loader_workers=measurement.variant.workers,
             deadline_s=deadline_s,
-            most_steps=math.inf
-            if options.epochs is None
-            else options.epochs * len(step.training.train_loader),
+            most_steps=math.inf if epochs is None else epochs * len(step.training.train_loader),
         )
         return replace(run.measure(), loader_workers=measurement.variant.workers)
 
@@ -276,14 +281,15 @@ def built_in_step(
     Raises:
         ConfigError, ProfileError, MachineError, WorkloadError: as `measure_built_in`.
     """
-    options = BuiltInOptions(
-        batch_size=samples and samples * optimization.accumulation,
-        size=size,
-        precision=precision,
-        epochs=1,
-    )
-    row = {"optimization": optimization.name, "steps_per_epoch": _STEPS_PER_EPOCH}
-    measurement, on = _measurement(name, options, device=device, row=row)
+    row = {
+        "batch_size": samples and samples * optimization.accumulation,
+        "size": size,
+        "precision": precision,
+        "epochs": 1,
+        "optimization": optimization.name,
+        "steps_per_epoch": _STEPS_PER_EPOCH,
+    }
+    measurement, on = _measurement(name, row, device=device)
     return _built(measurement, on)
 
 
@@ -308,24 +314,22 @@ def require_built_in(name: str) -> None:
 
 def _measurement(
     name: str,
-    options: BuiltInOptions,
+    row: Mapping[str, Any],
     *,
     device: str,
-    row: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Measurement, torch.device]:
     require_built_in(name)
-    if options.batch_size is None:
+    if row.get("batch_size") is None:
         raise ProfileError(
             f"batch_size: none was given; expected the samples of a step of {name}, for instance 64"
         )
     name, size = ALIASES.get(name, (name, None))
     given = {
-        **vars(options),
-        "size": options.size or size,
-        "device": None if device == "auto" else device,
         **row,
+        "size": row.get("size") or size,
+        "device": None if device == "auto" else device,
     }
-    dataset = given.pop("dataset")
+    dataset = given.pop("dataset", None)
     found = torch.accelerator.current_accelerator(check_available=True)
     accelerators = range(torch.accelerator.device_count()) if found else ()
     here = ["cpu", *(device_name(found.type, index) for index in accelerators if found)]
