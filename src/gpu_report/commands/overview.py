@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -28,16 +28,6 @@ from gpu_report.tables.claims import asked_processes
 from gpu_report.tables.marks import is_same_code
 
 Asked = Variant | BatchSearch
-
-
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """Of a variant or a search: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`,
-    and why.
-    """
-
-    name: str
-    reason: str
 
 
 _WAITING: Final = ("missing", "out of date")
@@ -76,8 +66,7 @@ def list_variants(arguments: Namespace) -> None:
     table = Table("configuration", "state", "why", box=None, pad_edge=False, expand=False)
     asked: tuple[Asked, ...] = (*results.study.variants, *results.study.searches)
     for each in asked:
-        state = state_of(results, each)
-        table.add_row(each.slug, state.name, state.reason)
+        table.add_row(each.slug, *state_of(results, each))
     console = new_console(unwrapped_when_piped=True)
     console.print(f"{results.study.name} on {results.resolved.machine}")
     console.print(table)
@@ -101,43 +90,43 @@ def waiting(results: ResultsFolder, asked: Iterable[Asked]) -> list[str]:
     """Those of these variants or searches that are not measured, or not as the study asks for them
     today.
     """
-    return [each.slug for each in asked if state_of(results, each).name in _WAITING]
+    return [each.slug for each in asked if state_of(results, each)[0] in _WAITING]
 
 
-def state_of(results: ResultsFolder, asked: Asked) -> State:
+def state_of(results: ResultsFolder, asked: Asked) -> tuple[str, str]:
     """Compare the record of a variant or a batch-size search, if there is one, with what the study
-    asks for today.
+    asks for today: `measured`, `missing`, `out of date`, `oom`, `failed` or `skipped`, and why.
     """
     is_search = isinstance(asked, BatchSearch)
     path = results.search_file(asked.slug) if is_search else results.record_file(asked.slug)
     if not path.exists():
-        return State(name="missing", reason="not measured yet")
+        return "missing", "not measured yet"
     try:
         record = SEARCH_FILE.read(path) if is_search else RECORD_FILE.read(path)
     except RecordError as error:
-        return State(name="out of date", reason=str(error))
+        return "out of date", str(error)
     if isinstance(record, SearchRecord):
         changed = differences(asdict(record.search), asdict(asked))
     else:
         changed = differences(record.measurement, results.study.measurement(asked.slug).as_dict())
     if changed:
-        return State(name="out of date", reason="; ".join(changed))
+        return "out of date", "; ".join(changed)
     if record.status != "ok":
-        return State(name=record.status, reason=record.reason)
+        return record.status, record.reason
     measured_at = record.provenance.measured_at
     if isinstance(record, SearchRecord):
-        return State(name="measured", reason=measured_at)
+        return "measured", measured_at
     if why := why_no_trace(path.parent, record):
-        return State(name="out of date", reason=why)
+        return "out of date", why
     variant, cores = record.as_variant(), int(record.environment.get("cpu_cores") or 0)
     now = training_threads(
         variant.device_type, sharing=variant.devices // record.hosts, cores=cores
     )
     if (threads := record.environment.get("torch_threads", now)) != now:
-        return State(
-            name="out of date",
-            reason=f"threads: measured with {threads}, now {now}; measure it again with "
-            f"gpu-report run {asked.slug}",
+        return (
+            "out of date",
+            f"threads: measured with {threads}, now {now}; measure it again with gpu-report run "
+            f"{asked.slug}",
         )
     by_other_code = (
         ""
@@ -146,4 +135,4 @@ def state_of(results: ResultsFolder, asked: Asked) -> State:
     )
     processes, wanted = len(record.repetitions), asked_processes(record)
     fewer = f", {processes} of {wanted} processes" if processes < wanted else ""
-    return State(name="measured", reason=measured_at + by_other_code + fewer)
+    return "measured", measured_at + by_other_code + fewer

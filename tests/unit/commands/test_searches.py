@@ -38,13 +38,13 @@ def results(tmp_path: Path) -> ResultsFolder:
 def test_the_state_of_a_search_follows_from_its_record(
     results: ResultsFolder, record: SearchRecord, state: str, reason: str
 ) -> None:
-    assert state_of(results, SEARCH).name == "missing"
+    assert state_of(results, SEARCH)[0] == "missing"
     SEARCH_FILE.write(record, results.search_file(SEARCH.slug))
 
-    found = state_of(results, SEARCH)
+    found, why = state_of(results, SEARCH)
 
-    assert found.name == state
-    assert reason in found.reason
+    assert found == state
+    assert reason in why
     assert (SEARCH.slug in waiting(results, STUDY.searches)) == (state == "out of date")
 
 

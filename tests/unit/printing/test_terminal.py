@@ -22,7 +22,6 @@ from rich.text import Text
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.shown_machines import PublishedBundle, Shown, ShownMachine
 from gpu_report.cli import main
-from gpu_report.commands.overview import State
 from gpu_report.printing.terminal import clean, new_console, say
 from gpu_report.study.machine import Accelerator, Machine
 from tests.factories import CONFIG, make_study
@@ -199,7 +198,7 @@ def test_records_and_machines_print_no_order(text: str) -> None:
     study, here = replace(STUDY, title=text, name=text), machine_with(text)
     shown = Shown(machines=(ShownMachine(id="h100", study=study, bundle=None),) * 2, notes=())
     state, published = (
-        State(name="failed", reason=text),
+        ("failed", text),
         PublishedBundle(path=Path(text), manifest=manifest_with(text)),
     )
 
