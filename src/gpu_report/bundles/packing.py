@@ -6,7 +6,6 @@ import lzma
 import math
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -57,15 +56,6 @@ _QUICK: Final = 1
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Packed:
-    """What was packed, and what was left out: variant -> reason."""
-
-    manifest: Manifest
-    bytes: int
-    left_out: dict[str, str]
-
-
 def pack(
     results: Path,
     target: Path,
@@ -74,7 +64,7 @@ def pack(
     study: str,
     with_traces: bool,
     allow_dirty: bool = False,
-) -> Packed:
+) -> tuple[Manifest, dict[str, str]]:
     """Write the bundle of one machine; an older one stays until the new one is whole.
 
     Traces that are not tabulated, as where measuring was interrupted, are tabulated for a bundle
@@ -90,6 +80,9 @@ def pack(
             measuring can go on.
         allow_dirty: Whether records that no commit holds the code of go in as well; the manifest
             counts them.
+
+    Returns:
+        What was packed, and why what was left out.
 
     Raises:
         BundleError: nothing is measured, the calibration is missing, a record is of another machine
@@ -145,10 +138,10 @@ def pack(
     manifest = _manifest(
         machine, study, list(records.values()), searched, entries, with_traces=with_traces
     )
-    size = _write(
+    _write(
         manifest, results, target, limit_bytes=math.inf if with_traces else PUBLISHED_LIMIT_BYTES
     )
-    return Packed(manifest=manifest, bytes=size, left_out=left_out)
+    return manifest, left_out
 
 
 def _read_all(
@@ -269,7 +262,7 @@ def _manifest(
     )
 
 
-def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: float) -> int:
+def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: float) -> None:
     with write_errors(target), unfinished_folder(target) as unfinished:
         packed = unfinished / target.name
         # In the manifest's order, without times and owners: equal files give equal bytes.
@@ -300,7 +293,6 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: floa
             )
         packed.chmod(0o644)
         packed.replace(target)
-    return size
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -37,7 +37,7 @@ def pack(arguments: Namespace) -> None:
     target = arguments.out or (
         Path("results") / f"with-traces-{name}" if arguments.traces else published_for(study) / name
     )
-    packed = pack_results(
+    manifest, left_out = pack_results(
         MACHINES / machine,
         target,
         machine=machine,
@@ -45,9 +45,10 @@ def pack(arguments: Namespace) -> None:
         with_traces=arguments.traces,
         allow_dirty=arguments.allow_dirty,
     )
-    for slug, reason in packed.left_out.items():
+    for slug, reason in left_out.items():
         say(f"left out {slug}: {reason}", to_stderr=True)
-    say(f"{target}: {packed.manifest.records} records of {machine}, {packed.bytes / 1e6:.2f} MB")
+    megabytes = target.stat().st_size / 1e6
+    say(f"{target}: {manifest.records} records of {machine}, {megabytes:.2f} MB")
 
 
 def unpack(arguments: Namespace) -> None:

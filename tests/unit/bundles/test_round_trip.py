@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.bundles.packing import Packed, pack
+from gpu_report.bundles.manifest import Manifest
+from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.errors import BundleError, GpuReportError
 from gpu_report.records.record import RECORD_FILE
@@ -29,7 +30,7 @@ def results(tmp_path: Path) -> Path:
 
 def packed(
     results: Path, target: Path, *, with_traces: bool = False, allow_dirty: bool = False
-) -> Packed:
+) -> tuple[Manifest, dict[str, str]]:
     return pack(
         results,
         target,
@@ -139,8 +140,8 @@ def test_a_rich_trace_goes_along_and_its_lack_leaves_the_variant_out(
     profile = record.profile.model_copy(update={"rich_trace_file": "rank0.pt.trace.json.gz"})
     RECORD_FILE.write(record.model_copy(update={"profile": profile}), run / "record.json")
 
-    told = packed(results, tmp_path / "without.tar.xz", with_traces=True)
-    assert told.left_out == {
+    _, left_out = packed(results, tmp_path / "without.tar.xz", with_traces=True)
+    assert left_out == {
         SLUGS[0]: f"its trace is gone; measure it again with gpu-report run {SLUGS[0]}"
     }
 
@@ -158,11 +159,11 @@ def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_repor
     shutil.rmtree(results / "runs" / SLUGS[0] / "trace")
     (results / "runs" / SLUGS[1] / "record.json").write_text('{"schema_version": 1}', "utf-8")
 
-    told = packed(results, tmp_path / "bundle.tar.xz")
+    manifest, left_out = packed(results, tmp_path / "bundle.tar.xz")
 
-    assert told.manifest.variants == [SLUGS[2]]
-    assert f"measure the variant again with: gpu-report run {SLUGS[0]}" in told.left_out[SLUGS[0]]
-    assert "schema version 1" in told.left_out[SLUGS[1]]
+    assert manifest.variants == [SLUGS[2]]
+    assert f"measure the variant again with: gpu-report run {SLUGS[0]}" in left_out[SLUGS[0]]
+    assert "schema version 1" in left_out[SLUGS[1]]
 
 
 def put_a_trace(run: Path) -> None:
@@ -184,11 +185,11 @@ def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(
     table = f"runs/{SLUGS[0]}/trace_tables/steps.csv"
     put_a_trace(results / "runs" / SLUGS[0])
 
-    with_traces = packed(results, tmp_path / "with-traces.tar.xz", with_traces=True)
+    with_traces, _ = packed(results, tmp_path / "with-traces.tar.xz", with_traces=True)
     packed(results, tmp_path / "bundle.tar.xz")
 
     unpack(tmp_path / "bundle.tar.xz", tmp_path / "other")
-    assert table not in [entry.path for entry in with_traces.manifest.files]
+    assert table not in [entry.path for entry in with_traces.files]
     assert len(read_trace_tables((tmp_path / "other" / MACHINE / table).parent)[STEPS]) > 0
 
 

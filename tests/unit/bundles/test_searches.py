@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_report.bundles.packing import Packed, pack
+from gpu_report.bundles.manifest import Manifest
+from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.errors import BundleError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
@@ -28,7 +29,7 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-def packed(results: Path, *, allow_dirty: bool = False) -> Packed:
+def packed(results: Path, *, allow_dirty: bool = False) -> tuple[Manifest, dict[str, str]]:
     target = results.parent / "bundle.tar.xz"
     return pack(
         results,
@@ -81,7 +82,7 @@ def test_a_search_by_code_that_no_commit_holds_is_packed_only_when_allowed(resul
 
     with pytest.raises(BundleError, match=f"such as {SEARCHES[0].slug}"):
         packed(results)
-    assert NAME in [entry.path for entry in packed(results, allow_dirty=True).manifest.files]
+    assert NAME in [entry.path for entry in packed(results, allow_dirty=True)[0].files]
 
 
 def test_a_search_under_the_name_of_another_is_refused_on_unpacking(
@@ -108,4 +109,4 @@ def test_a_search_of_another_machine_is_not_packed(results: Path) -> None:
 def test_a_damaged_search_is_left_out_and_named(results: Path) -> None:
     (results / NAME).write_text("{", "utf-8")
 
-    assert "is not whole JSON" in packed(results).left_out[SEARCHES[0].slug]
+    assert "is not whole JSON" in packed(results)[1][SEARCHES[0].slug]

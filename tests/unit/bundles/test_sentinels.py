@@ -50,8 +50,8 @@ def test_a_bundle_without_points_leaves_an_empty_folder(results: Path, tmp_path:
 def test_a_point_by_code_that_no_commit_holds_is_packed_only_when_allowed(results: Path) -> None:
     POINT_FILE.write(make_point(is_dirty=True), results / NAME)
 
-    assert NAME not in [entry.path for entry in packed(results).manifest.files]
-    assert NAME in [entry.path for entry in packed(results, allow_dirty=True).manifest.files]
+    assert NAME not in [entry.path for entry in packed(results)[0].files]
+    assert NAME in [entry.path for entry in packed(results, allow_dirty=True)[0].files]
 
 
 def test_a_point_of_another_machine_is_not_packed(results: Path) -> None:
@@ -64,4 +64,4 @@ def test_a_point_of_another_machine_is_not_packed(results: Path) -> None:
 def test_a_damaged_point_is_left_out_and_named(results: Path) -> None:
     (results / NAME).write_text("{", "utf-8")
 
-    assert "is not whole JSON" in packed(results).left_out[Path(NAME).stem]
+    assert "is not whole JSON" in packed(results)[1][Path(NAME).stem]
