@@ -24,7 +24,7 @@ from random import Random
 from typing import Final
 
 from gpu_report.bundles.shown_machines import find_bundles, study_of
-from gpu_report.bundles.unpacking import records_in, results_at
+from gpu_report.bundles.unpacking import read_manifest, records_in, results_at
 from gpu_report.records.record import Record
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.study import Study
@@ -202,8 +202,8 @@ def main() -> int:
     arguments = parser.parse_args()
     config = read_config(arguments.configfile)
     for name, bundle in find_bundles().items():
-        study = study_of(config, bundle.manifest)
-        with results_at(bundle.path) as folder:
+        study = study_of(config, read_manifest(bundle))
+        with results_at(bundle) as folder:
             measured = Measured.of(study, records_in(folder))
         print(
             f"{name}: {len(measured.means)} configurations, {measured.whole_s(5) / 60:.0f} minutes "

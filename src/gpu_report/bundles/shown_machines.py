@@ -130,16 +130,16 @@ def choose_machines(
         machines.append(ShownMachine(id=machine.id, study=asked, bundle=None, request=request))
         notes += [note for note in study.foreign_code if note not in notes]
         if machine.id in chosen:
-            notes.append(f"{machine.id} is measured: shown without {bundles[machine.id].path}")
+            notes.append(f"{machine.id} is measured: shown without {bundles[machine.id]}")
     for name in chosen:
         if name not in bundles or name in [machine.id for machine in machines]:
             continue
-        study = study_of(config, bundles[name].manifest)
+        study = study_of(config, read_manifest(bundles[name]))
         if study.variants:
-            machines.append(ShownMachine(id=name, study=study, bundle=bundles[name].path))
+            machines.append(ShownMachine(id=name, study=study, bundle=bundles[name]))
         else:
             notes.append(
-                f"{name} is left out: {bundles[name].path} holds no variant of the study "
+                f"{name} is left out: {bundles[name]} holds no variant of the study "
                 f"{config['name']}"
             )
     slugs = [{variant.slug for variant in machine.study.variants} for machine in machines]
@@ -161,35 +161,27 @@ def published_for(study: str, published: Path = PUBLISHED) -> Path:
     return own if (own := published / study).is_dir() else published
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedBundle:
-    """A bundle in the folder of published ones."""
-
-    path: Path
-    manifest: Manifest
-
-
-def find_bundles(published: Path = PUBLISHED) -> dict[str, PublishedBundle]:
+def find_bundles(published: Path = PUBLISHED) -> dict[str, Path]:
     """Every bundle by the id of its machine, in the order of the ids.
 
     Raises:
         BundleError: a bundle's manifest cannot be trusted.
         ConfigError: two bundles are of the same machine, or one lacks what a report needs.
     """
-    found: dict[str, PublishedBundle] = {}
+    found: dict[str, Path] = {}
     for path in sorted(published.glob(f"*{BUNDLE_SUFFIX}")):
-        bundle = PublishedBundle(path=path, manifest=read_manifest(path))
-        machine = bundle.manifest.machine
+        manifest = read_manifest(path)
+        machine = manifest.machine
         if machine in found:
             raise ConfigError(
-                f"{found[machine].path} and {path} are both of {machine}; remove one of them"
+                f"{found[machine]} and {path} are both of {machine}; remove one of them"
             )
-        if not bundle.manifest.has_calibration:
+        if not manifest.has_calibration:
             raise ConfigError(
                 f"{path} holds no calibration, so it cannot be published; pack it again without "
                 "--traces"
             )
-        found[machine] = bundle
+        found[machine] = path
     return dict(sorted(found.items()))
 
 
@@ -207,7 +199,7 @@ def study_of(config: Mapping[str, Any], manifest: Manifest) -> Study:
 
 def _names(
     configured: Sequence[str],
-    bundles: Mapping[str, PublishedBundle],
+    bundles: Mapping[str, Path],
     requests: Mapping[str, Request],
     find_here: Callable[[], Machine],
 ) -> list[str]:

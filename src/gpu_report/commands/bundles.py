@@ -151,10 +151,10 @@ def list_machines(arguments: Namespace) -> None:
     hardware = ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"])
     table.add_row(here.id, "here", str(len(measured)), "", "", hardware)
     for bundle in find_bundles().values():
-        manifest = bundle.manifest
+        manifest = unpacking.read_manifest(bundle)
         counts = (str(manifest.records), str(manifest.dirty_records))
         table.add_row(
-            manifest.machine, str(bundle.path), *counts, manifest.measured_at, manifest.hardware
+            manifest.machine, str(bundle), *counts, manifest.measured_at, manifest.hardware
         )
     new_console(unwrapped_when_piped=True).print(table)
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_report.bundles.manifest import Manifest
-from gpu_report.bundles.shown_machines import PublishedBundle, Shown, ShownMachine
+from gpu_report.bundles.shown_machines import Shown, ShownMachine
 from gpu_report.cli import main
 from gpu_report.printing.terminal import clean, new_console, say
 from gpu_report.study.machine import Accelerator, Machine
@@ -197,13 +197,9 @@ def test_half_a_character_in_a_trace_ends_in_one_line_or_is_shown_escaped(
 def test_records_and_machines_print_no_order(text: str) -> None:
     study, here = replace(STUDY, title=text, name=text), machine_with(text)
     shown = Shown(machines=(ShownMachine(id="h100", study=study, bundle=None),) * 2, notes=())
-    state, published = (
-        ("failed", text),
-        PublishedBundle(path=Path(text), manifest=manifest_with(text)),
-    )
 
     with (
-        replaced("overview", find_machine=here, load_study=study, state_of=state),
+        replaced("overview", find_machine=here, load_study=study, state_of=("failed", text)),
         replaced("planning", choose_machines=shown),
     ):
         listed = (
@@ -211,7 +207,10 @@ def test_records_and_machines_print_no_order(text: str) -> None:
             + printed("plan", "--configfile", CONFIG)
             + printed("machine")
         )
-    with replaced("bundles", find_machine=here, find_bundles={"h100": published}):
+    with (
+        replaced("bundles", find_machine=here, find_bundles={"h100": Path(text)}),
+        replaced("bundles.unpacking", read_manifest=manifest_with(text)),
+    ):
         machines = printed("machines")
 
     assert "failed" in listed

@@ -21,7 +21,7 @@ from tests.factories import make_records, make_study, make_tables
 
 PROJECT = Path(__file__).parents[3]
 BUNDLES = {
-    f"{study}: {name}": (bundle.path, PROJECT / "config" / f"{study}.yaml")
+    f"{study}: {name}": (bundle, PROJECT / "config" / f"{study}.yaml")
     for study, folder in (("study", "."), ("sources", "sources"))
     for name, bundle in find_bundles(PROJECT / "results" / "published" / folder).items()
 }
