@@ -117,11 +117,10 @@ def guard(arguments: Namespace) -> int:
         rows = guarded.run()
         changes, notes = changes_where_slower(rows, profile)
         most = max(len(pairs) for pairs in guarded.pairs.values())
-        looks = f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs"
-        if any(
-            answer.doubts for pairs in guarded.pairs.values() for pair in pairs for answer in pair
-        ):
-            looks += " without quality flags, where there are as many"
+        looks = (
+            f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs, those "
+            "without quality flags where there are as many"
+        )
         found = [
             text
             for pairs in guarded.pairs.values()
