@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -56,23 +55,15 @@ _KINDS: Final = (*tarfile.REGULAR_TYPES, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNA
 _RUNS: Final = f"runs/*/{RECORD_NAME}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unpacked:
-    """What a bundle was turned into: variants put in place, and those that were there already and
-    stay as they were.
-    """
-
-    folder: Path
-    manifest: Manifest
-    placed: tuple[str, ...]
-    kept: tuple[str, ...]
-
-
-def unpack(bundle: Path, machines: Path) -> Unpacked:
+def unpack(bundle: Path, machines: Path) -> tuple[Path, Manifest, list[str]]:
     """Put a bundle's results into the folder of its machine, inside the folder of all machines.
 
     A variant that is measured there already is left as it is. All files get the same time, so that
     none seems older than what it was made from.
+
+    Returns:
+        The machine's folder, what the bundle says of itself, and the variants that were there
+        already.
 
     Raises:
         BundleError: the bundle is cut short, damaged, of another schema, or contains what does not
@@ -100,8 +91,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
         kept = [
             slug for slug in manifest.variants if (placed_in / "runs" / slug / RECORD_NAME).exists()
         ]
-        placed = [slug for slug in manifest.variants if slug not in kept]
-        for slug in placed:
+        for slug in [each for each in manifest.variants if each not in kept]:
             shutil.rmtree(placed_in / "runs" / slug, ignore_errors=True)
             (folder / "runs" / slug).rename(placed_in / "runs" / slug)
         # Of a bundle without searches or sentinels they are empty; without them, they would count
@@ -116,7 +106,7 @@ def unpack(bundle: Path, machines: Path) -> Unpacked:
         for name in [*beside, *([CALIBRATION_FILE] if manifest.has_calibration else [])]:
             if not (placed_in / name).exists():
                 (folder / name).rename(placed_in / name)
-        return Unpacked(folder=placed_in, manifest=manifest, placed=tuple(placed), kept=tuple(kept))
+        return placed_in, manifest, kept
 
 
 def read_manifest(bundle: Path) -> Manifest:
@@ -253,7 +243,7 @@ def results_at(path: Path) -> Iterator[Path]:
         yield found[0]
     else:
         with tempfile.TemporaryDirectory(prefix="gpu-report-bundle-") as folder:
-            yield unpack(path, Path(folder)).folder
+            yield unpack(path, Path(folder))[0]
 
 
 def records_in(folder: Path) -> dict[str, Record]:

@@ -55,13 +55,13 @@ def unpack(arguments: Namespace) -> None:
     """Put a bundle's results into the folder of its machine, beside what is measured there
     already.
     """
-    unpacked = unpacking.unpack(arguments.bundle, arguments.machine_folder)
+    folder, manifest, kept = unpacking.unpack(arguments.bundle, arguments.machine_folder)
     for name in ("runs", SEARCHES_FOLDER, SENTINELS_FOLDER):
-        list_content(unpacked.folder / name)
-    say(f"{unpacked.folder}: {len(unpacked.placed)} records of {unpacked.manifest.hardware}")
-    if unpacked.kept:
+        list_content(folder / name)
+    say(f"{folder}: {manifest.records - len(kept)} records of {manifest.hardware}")
+    if kept:
         say(
-            f"left as they were, being measured there already: {', '.join(unpacked.kept)}",
+            f"left as they were, being measured there already: {', '.join(kept)}",
             to_stderr=True,
         )
 

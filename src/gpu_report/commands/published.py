@@ -40,11 +40,9 @@ def read_bundle(bundle: Path | str, *, study: Path | str) -> MachineResults:
         ConfigError: the study cannot be read.
     """
     with TemporaryDirectory() as folder:
-        unpacked = unpack(Path(bundle), Path(folder))
-        resolved = ResolvedStudy.of(
-            unpacked.manifest.machine, study_of(read_config(Path(study)), unpacked.manifest)
-        )
-        results = tabulate(unpacked.folder, resolved)
+        machine_folder, manifest, _ = unpack(Path(bundle), Path(folder))
+        resolved = ResolvedStudy.of(manifest.machine, study_of(read_config(Path(study)), manifest))
+        results = tabulate(machine_folder, resolved)
         machine = results_of(results)
         for name in machine.tables.by_name:
             getattr(machine.tables, name)  # read it while there is its file

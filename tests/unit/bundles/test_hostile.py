@@ -171,4 +171,5 @@ def test_an_archive_as_tar_writes_it_by_hand_is_unpacked(sound: Path, tmp_path: 
             archive.addfile(member, io.BytesIO(content))
 
     for name in ("gnu", "ustar"):
-        assert unpack(tmp_path / f"{name}.tar.xz", tmp_path / name).placed == (SLUG,)
+        _, manifest, kept = unpack(tmp_path / f"{name}.tar.xz", tmp_path / name)
+        assert (manifest.variants, kept) == ([SLUG], [])
