@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from gpu_report.bundles.shown_machines import ShownMachine, choose_machines
 from gpu_report.commands.budget import budget_in_words, read_records, spent
@@ -106,15 +106,10 @@ def _show_plan_of(machine: ShownMachine) -> None:
             say(budget_in_words(results, read_records(results)))
 
 
-class Estimate(NamedTuple):
-    """Seconds of measuring a variant: once, whatever the number of processes, and of each."""
-
-    once: float
-    process: float
-
-    def of(self, processes: int) -> float:
-        """Of this number of processes and a profiled one."""
-        return self.once + (processes + 1) * self.process
+Estimate = dict[int, float]
+"""Seconds that measuring a variant takes, by its number of processes, of which one is profiled
+besides.
+"""
 
 
 def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
@@ -126,7 +121,7 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
     study, estimates = results.study, _estimates(results, missing)
     asked, minutes = study.protocol.repetitions, study.minutes
     all_s, first_s = (
-        sum(each.of(processes) for each in estimates.values())
+        sum(each[processes] for each in estimates.values())
         for processes in (asked, FIRST_PROCESSES)
     )
     whole = (
@@ -165,7 +160,7 @@ def _fitting(
 ) -> str:
     """Which experiments fit, each without the others."""
     took_s = {slug: spent_s([record]) for slug, record in measured.items()}
-    took_s |= {slug: each.of(FIRST_PROCESSES) for slug, each in estimates.items()}
+    took_s |= {slug: each[FIRST_PROCESSES] for slug, each in estimates.items()}
     fitting = [
         each.name
         for each in study.experiments_with_variants
@@ -246,8 +241,9 @@ def _probe(variant: Variant, results: ResultsFolder) -> Record | None:
 
 def _estimate(variant: Variant, protocol: Protocol, like: Record | None) -> Estimate:
     """From a record of the same model, whatever else differs; nothing where it has no numbers."""
+    asked = (FIRST_PROCESSES, protocol.repetitions)
     if like is None or like.workload is None:
-        return Estimate(0.0, 0.0)
+        return dict.fromkeys(asked, 0.0)
     start_s = process_s(like) - statistics.fmean(each.training_wall_s for each in like.repetitions)
     per_s = statistics.fmean(each.throughput_per_s for each in like.repetitions)
     steps = variant.steps_per_epoch
@@ -256,7 +252,6 @@ def _estimate(variant: Variant, protocol: Protocol, like: Record | None) -> Esti
         protocol.most_timed_epochs,
         max(protocol.timed_epochs, math.ceil(protocol.timed_seconds / epoch_s)),
     )
-    return Estimate(
-        once=_COMPILING_S * ("compile" in option_names(variant.options)),
-        process=max(start_s, 0.0) + max(1 + timed, variant.epochs) * epoch_s,
-    )
+    once_s = _COMPILING_S * ("compile" in option_names(variant.options))
+    one_s = max(start_s, 0.0) + max(1 + timed, variant.epochs) * epoch_s
+    return {processes: once_s + (processes + 1) * one_s for processes in asked}
