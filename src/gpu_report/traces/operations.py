@@ -72,9 +72,6 @@ CATEGORY_TIMES: Final = Table(
 NO_LAUNCH: Final = "(launch not recorded)"
 """The operation of device work whose launch the trace does not hold."""
 
-_Times = dict[str, Integers]
-"""Sums and quantiles per name and category, one number per pair in each column."""
-
 
 def operation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of OPERATIONS: the host first, then the longest own time, then by name."""
@@ -82,15 +79,16 @@ def operation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row
     duration_ns = calls.spans.duration_ns[calls.in_step]
     keys, group = grouped(key_of(calls.spans.name, calls.category)[calls.in_step])
     is_outermost = ~lies_in_its_like(calls.parent, calls.spans.name)[calls.in_step]
-    on_host = _times(
+    on_host = _rows(
         keys,
-        counts(group, len(keys)),
-        sums(group, duration_ns * is_outermost, len(keys)),
-        sums(group, calls.self_ns[calls.in_step], len(keys)),
-        quantiles(group, duration_ns, len(keys)),
+        calls=counts(group, len(keys)),
+        total_ns=sums(group, duration_ns * is_outermost, len(keys)),
+        self_ns=sums(group, calls.self_ns[calls.in_step], len(keys)),
+        quantiles_ns=quantiles(group, duration_ns, len(keys)),
+        names=names,
+        device=HOST,
     )
-    on_device = _device_times(calls, work)
-    return [*_rows(on_host, names, HOST), *_rows(on_device, names, trace.device or "")]
+    return [*on_host, *_device_rows(trace, calls, work, names)]
 
 
 def category_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
@@ -109,29 +107,26 @@ def of_keys(keys: Integers) -> tuple[Integers, Integers]:
     return np.divmod(keys, len(CATEGORY_NAMES))
 
 
-def _times(
-    keys: Integers,
-    calls: Integers,
-    total_ns: Integers,
-    self_ns: Integers,
-    each_ns: tuple[Integers, Integers, Integers],
-) -> _Times:
-    columns = ("name", "category", "calls", "total", "self", "p10", "median", "p90")
-    return dict(zip(columns, (*of_keys(keys), calls, total_ns, self_ns, *each_ns), strict=True))
-
-
-def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
+def _device_rows(
+    trace: Trace, calls: HostCalls, work: DeviceWork, names: Sequence[str]
+) -> list[Row]:
     """What each operation launched, and what the operations inside it did; each piece counts once
     in a row.
+
+    Work whose launch is not in the trace counts as if a call of the last name launched each piece.
     """
-    is_launched = work.call != NONE
-    own_key, piece = grouped(key_of(work.call[is_launched], work.category[is_launched]))
-    launched_ns = sums(piece, work.spans.duration_ns[is_launched], len(own_key))
+    unlaunched = np.flatnonzero(work.call == NONE)
+    launcher = work.call.copy()
+    launcher[unlaunched] = len(calls.spans) + np.arange(len(unlaunched))
+    name = np.append(calls.spans.name, np.full(len(unlaunched), len(names) - 1))
+    parent = np.append(calls.parent, np.full(len(unlaunched), NONE))
+    own_key, piece = grouped(key_of(launcher, work.category))
+    launched_ns = sums(piece, work.spans.duration_ns, len(own_key))
     call, category = of_keys(own_key)
-    own_key = key_of(calls.spans.name[call], category)
+    own_key = key_of(name[call], category)
     key_of_call = key_of(calls.spans.name, calls.category)
     pieces, keys_around, callers_around = [np.arange(len(call))], [own_key], [call]
-    for outer in outwards(calls.parent, call):
+    for outer in outwards(parent, call):
         pieces.append(pieces[-1][outer != NONE])
         callers_around.append(outer[outer != NONE])
         keys_around.append(key_of_call[callers_around[-1]])
@@ -139,40 +134,47 @@ def _device_times(calls: HostCalls, work: DeviceWork) -> _Times:
     _, first = np.unique(around * (key.max(initial=0) + 1) + key, return_index=True)
     duration_ns = launched_ns[around[first]]
     keys, row = grouped(key[first])
-    every = max(len(calls.spans), 1)
+    every = max(len(name), 1)
     callers, caller = np.unique(
         row * every + np.concatenate(callers_around)[first], return_inverse=True
     )
-    times = _times(
+    return _rows(
         keys,
-        counts(callers // every, len(keys)),
-        sums(row, duration_ns, len(keys)),
-        sums(np.searchsorted(keys, own_key), launched_ns, len(keys)),
-        quantiles(callers // every, sums(caller, duration_ns, len(callers)), len(keys)),
+        calls=counts(callers // every, len(keys)),
+        total_ns=sums(row, duration_ns, len(keys)),
+        self_ns=sums(np.searchsorted(keys, own_key), launched_ns, len(keys)),
+        quantiles_ns=quantiles(
+            callers // every, sums(caller, duration_ns, len(callers)), len(keys)
+        ),
+        names=names,
+        device=trace.device or "",
     )
-    # Work whose launch is not in the trace: its name is NONE, the last, which is NO_LAUNCH.
-    duration_ns = work.spans.duration_ns[~is_launched]
-    keys, group = grouped(key_of(work.call[~is_launched], work.category[~is_launched]))
-    total_ns = sums(group, duration_ns, len(keys))
-    each_ns = quantiles(group, duration_ns, len(keys))
-    unknown = _times(keys, counts(group, len(keys)), total_ns, total_ns, each_ns)
-    return {column: np.concatenate([times[column], unknown[column]]) for column in times}
 
 
-def _rows(times: _Times, names: Sequence[str], device: str) -> list[Row]:
-    name, category = times["name"], times["category"]
+def _rows(
+    keys: Integers,
+    *,
+    calls: Integers,
+    total_ns: Integers,
+    self_ns: Integers,
+    quantiles_ns: tuple[Integers, Integers, Integers],
+    names: Sequence[str],
+    device: str,
+) -> list[Row]:
+    name, category = of_keys(keys)
+    p10_ns, median_ns, p90_ns = quantiles_ns
     return rows_of(
-        ordered(times["self"], name, category, names),
+        ordered(self_ns, name, category, names),
         name=[names[position] for position in name.tolist()],
         device=[device] * len(name),
         category=[CATEGORY_NAMES[position] for position in category.tolist()],
-        calls=times["calls"],
-        total_ms=times["total"] / NS_PER_MS,
-        self_ms=times["self"] / NS_PER_MS,
-        self_share=shares(times["self"]),
-        p10_us=times["p10"] / NS_PER_US,
-        median_us=times["median"] / NS_PER_US,
-        p90_us=times["p90"] / NS_PER_US,
+        calls=calls,
+        total_ms=total_ns / NS_PER_MS,
+        self_ms=self_ns / NS_PER_MS,
+        self_share=shares(self_ns),
+        p10_us=p10_ns / NS_PER_US,
+        median_us=median_ns / NS_PER_US,
+        p90_us=p90_ns / NS_PER_US,
     )
 
 
