@@ -25,7 +25,6 @@ CONDA_NAMES = {
     "pytorch": "torch",
     "matplotlib-base": "matplotlib",
     "snakemake-minimal": "snakemake",
-    "python-isal": "isal",
 }
 CONDA_ONLY = {"python", "pip", "tectonic", "cxx-compiler", "ninja"}
 

@@ -9,11 +9,12 @@ two events is found by looking for `}, {` from the end and proved by decoding: a
 string or an argument leaves no whole JSON.
 """
 
+import gzip
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -203,36 +204,10 @@ def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """
     try:
         with path.open("rb") as file:
-            if file.read(2) == GZIP_START:
-                yield from _unzipped(path, block_bytes)
-            else:
-                file.seek(0)
-                while block := file.read(block_bytes):
-                    yield block
-    except OSError as error:
-        raise TraceError(f"cannot read trace {path}: {error.strerror or error}") from error
-
-
-def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
-    """By isal where it has a wheel for this platform; the standard library takes three times as
-    long.
-    """
-    import gzip  # here, since these imports take as long as reading a megabyte
-    import zlib
-
-    open_gzip: Callable[..., Any] = gzip.open
-    damaged: tuple[Any, ...] = (gzip.BadGzipFile, zlib.error)
-    try:
-        from isal import igzip_lib, igzip_threaded
-    except ImportError:
-        pass
-    else:
-        open_gzip = partial(igzip_threaded.open, threads=1)
-        damaged = (*damaged, igzip_lib.IsalError)
-    # what is small may expand by more
-    read, most = 0, max(1 << 26, MOST_EXPANDED * path.stat().st_size)
-    try:
-        with open_gzip(path, mode="rb") as file:
+            is_zipped = file.read(2) == GZIP_START
+        # what is small may expand by more
+        read, most = 0, max(1 << 26, MOST_EXPANDED * path.stat().st_size)
+        with gzip.open(path) if is_zipped else path.open("rb") as file:
             while block := file.read(block_bytes):
                 read += len(block)
                 if read > most:
@@ -243,8 +218,10 @@ def _unzipped(path: Path, block_bytes: int) -> Iterator[bytes]:
                 yield block
     except EOFError as error:
         raise TraceError(f"trace {path} ends in the middle; record it again") from error
-    except damaged as error:
+    except (gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"trace {path} is damaged ({error}); record it again") from error
+    except OSError as error:
+        raise TraceError(f"cannot read trace {path}: {error.strerror or error}") from error
 
 
 _BEGIN: Final = re.compile(rb'"traceEvents"\s*:\s*\[')

@@ -9,7 +9,6 @@ about one process: its intervals hold the differences within it, and not those f
 the next, which a study measures.
 """
 
-import gzip
 import math
 import re
 import statistics
@@ -573,10 +572,8 @@ def _read(measured: Measured) -> tuple[TraceTables, Trace | None, str, str]:
     if not measured.trace:
         return EMPTY_TABLES, None, measured.device, ""
     with TemporaryDirectory() as folder:
-        # Unzipped, since isal's thread reads nothing when the process ends, which is when a card
-        # may be made.
-        path = Path(folder, trace_name()).with_suffix("")
-        path.write_bytes(gzip.decompress(measured.trace))
+        path = Path(folder, trace_name())
+        path.write_bytes(measured.trace)
         trace = read_trace(path)
     device = CPU if measured.may_be_on_host and not trace.device else measured.device
     checks = [
