@@ -28,6 +28,7 @@ from gpu_report.study.options import option_names
 from gpu_report.study.search import NEAR, RESOLUTION, BatchSearch, Bounds
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, ratio_of_means, summarise
+from gpu_report.user_training.arguments import require_positive, require_whole
 from gpu_report.user_training.card import Card
 from gpu_report.user_training.process import (
     Factory,
@@ -35,8 +36,6 @@ from gpu_report.user_training.process import (
     OwnTraining,
     is_built_in,
     own_server,
-    require_positive,
-    require_whole,
     train_in_fresh_process,
 )
 from gpu_report.user_training.run import require_built_in

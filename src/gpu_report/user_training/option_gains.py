@@ -29,14 +29,13 @@ from gpu_report.study.options import OPTIONS
 from gpu_report.tables import statistics as intervals
 from gpu_report.tables.marks import load_in_words
 from gpu_report.tables.statistics import Summary, summarise
+from gpu_report.user_training.arguments import require_positive, require_whole
 from gpu_report.user_training.card import Card
 from gpu_report.user_training.process import (
     Factory,
     OwnResult,
     OwnTraining,
     own_server,
-    require_positive,
-    require_whole,
     train_in_fresh_process,
     train_in_this_process,
 )

@@ -51,6 +51,7 @@ from gpu_report.measure.processes import (
 )
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import Optimization, joined
+from gpu_report.user_training.arguments import require_whole
 from gpu_report.user_training.restoring import left_as_found, modules_within
 from gpu_report.user_training.run import Measured, StepRun, built_in_step
 from gpu_report.user_training.workload import (
@@ -77,28 +78,6 @@ it.
 _MIB: Final = 2**20
 _FAR_OVER: Final = 2
 _POLL_S: Final = 0.01
-
-
-def require_whole(**numbers: Any) -> None:
-    """Check what counts something; None is not checked.
-
-    Raises:
-        ProfileError: one is no whole number, or less than 1.
-    """
-    for name, number in numbers.items():
-        if number is not None and not (isinstance(number, int) and number >= 1):
-            raise ProfileError(f"{name}: it is {number!r}; expected a whole number of 1 or more")
-
-
-def require_positive(**numbers: Any) -> None:
-    """Check what is an amount; None is not checked.
-
-    Raises:
-        ProfileError: one is no positive number.
-    """
-    for name, number in numbers.items():
-        if number is not None and not (isinstance(number, int | float) and 0 < number < math.inf):
-            raise ProfileError(f"{name}: it is {number!r}; expected a positive number")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,7 @@ from gpu_report.study.options import Optimization
 from gpu_report.study.single import single_study
 from gpu_report.study.study import Measurement, Protocol
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+from gpu_report.user_training.arguments import require_positive, require_whole
 from gpu_report.user_training.ranks import Ranks
 from gpu_report.user_training.restoring import left_as_found, modules_within
 from gpu_report.user_training.step_counts import BatchSizes
@@ -63,7 +64,6 @@ from gpu_report.user_training.workload import (
     chosen_device,
     in_one_line,
     require_parts,
-    require_samples,
     user_step,
 )
 from gpu_report.workloads.protocol import Phase
@@ -193,7 +193,8 @@ def measure_own_step(
             )
         if model is not None:
             require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
-        require_samples(samples, of_step=step is not None)
+        if step is not None or not callable(samples):
+            require_whole(samples=samples)
         device, copies = chosen_device(device_name, model)
         modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
         with left_as_found(
@@ -365,8 +366,7 @@ def deadline(began_s: float, seconds: Any) -> float:
     Raises:
         ProfileError: the seconds are no positive number.
     """
-    if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
-        raise ProfileError(f"seconds: it is {seconds!r}; expected a positive number")
+    require_positive(seconds=seconds)
     return began_s + float(seconds) - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
 
 

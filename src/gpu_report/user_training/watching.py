@@ -9,7 +9,6 @@ before the end.
 """
 
 import atexit
-import operator
 import os
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_report.errors import GpuReportError, ProfileError, lacking
 from gpu_report.printing.number_format import count, counted, duration, share
 from gpu_report.printing.terminal import clean, say
+from gpu_report.user_training.arguments import require_whole
 from gpu_report.user_training.step_counts import (
     LINE_TO_ADD,
     CountsWriter,
@@ -91,17 +91,7 @@ def step(*, samples: int | None = None) -> Iterator[None]:
     Raises:
         ProfileError: `samples` is not a positive whole number; raised where the step begins.
     """
-    if samples is not None:
-        try:
-            number = operator.index(samples)
-        except TypeError:
-            number = 0
-        if number <= 0:
-            raise ProfileError(
-                f"samples: it is {samples!r}; expected how many samples the step has, a whole "
-                "number"
-            )
-        samples = number
+    require_whole(samples=samples)
     watched = _current[-1] if _current else _watch_of_process()
     is_measured = watched.begin()
     try:

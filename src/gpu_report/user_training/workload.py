@@ -481,18 +481,6 @@ def samples_of(batch: Any) -> int | None:
     return lengths.pop() if is_known and len(lengths) == 1 else None
 
 
-def require_samples(samples: object, *, of_step: bool) -> None:
-    """Check `samples=`.
-
-    Raises:
-        ProfileError: it is no positive number, nor a function of the batch.
-    """
-    is_count = isinstance(samples, int) and not isinstance(samples, bool) and samples > 0
-    if samples is not None and not is_count and (of_step or not callable(samples)):
-        expected = "a positive number" + ("" if of_step else ", or a function of the batch")
-        raise ProfileError(f"samples: it is {samples!r}; expected {expected}")
-
-
 def _takes(model: nn.Module, parts: Sequence[Any]) -> bool:
     try:
         inspect.signature(model.forward).bind(*parts)

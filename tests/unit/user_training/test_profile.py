@@ -361,6 +361,23 @@ def test_a_profile_inside_of_another_is_refused_and_leaves_that_one_alone() -> N
         ({"model": Classifier(), "step": print}, "^model, step: both were given"),
         ({"step": 3}, "^step: it is a int; expected a callable"),
         ({"step": print, "loader": []}, "^loader: given beside step="),
+        ({"step": print, "samples": 0}, "^samples: it is .*; expected a whole number of 1 or more"),
+        (
+            {"step": print, "samples": 2.5},
+            "^samples: it is .*; expected a whole number of 1 or more",
+        ),
+        (
+            {"step": print, "samples": True},
+            "^samples: it is .*; expected a whole number of 1 or more",
+        ),
+        (
+            {"step": print, "samples": "8"},
+            "^samples: it is .*; expected a whole number of 1 or more",
+        ),
+        (
+            {"step": print, "samples": len},
+            "^samples: it is .*; expected a whole number of 1 or more",
+        ),
         ({"step": print, "seconds": 0}, "^seconds: it is 0; expected a positive number"),
         ({"step": print, "seconds": "5"}, "^seconds: it is '5'; expected a positive number"),
         ({"step": print, "device": None}, "^device: it is None; expected auto or PyTorch's name"),

@@ -375,7 +375,7 @@ def test_a_timed_wait_is_the_limit_without_a_trace_on_the_cpu_alone(
 
 def test_a_number_of_samples_that_cannot_be_meant_is_one_line() -> None:
     with (
-        pytest.raises(ProfileError, match=r"^samples: it is 2.5; expected how many samples"),
+        pytest.raises(ProfileError, match=r"^samples: it is 2.5; expected a whole number"),
         gpu_report.step(samples=2.5),  # type: ignore[arg-type]
     ):
         pass

@@ -27,7 +27,6 @@ from gpu_report.user_training.workload import (
     default_optimizer,
     on_device,
     require_parts,
-    require_samples,
     samples_of,
     user_step,
 )
@@ -279,12 +278,6 @@ def test_half_precision_trains_with_the_optimizer_that_is_given_by_default() -> 
     default_optimizer([*layer.parameters()]).step()
 
     assert all(each.isfinite().all() for each in layer.parameters())
-
-
-def test_samples_that_are_no_count_are_refused() -> None:
-    for samples in (0, 2.5, True, "8"):
-        with pytest.raises(ProfileError, match=r"^samples: it is .*; expected a positive number"):
-            require_samples(samples, of_step=False)
 
 
 def test_given_samples_are_counted_in_place_of_the_batch() -> None:

@@ -1,0 +1,32 @@
+"""Numbers that a call is given, checked with one line of error each; light, since a script that is
+watched imports this.
+"""
+
+import math
+from numbers import Integral
+from typing import Any
+
+from gpu_report.errors import ProfileError
+
+
+def require_whole(**numbers: Any) -> None:
+    """Check what counts something; None is not checked.
+
+    Raises:
+        ProfileError: one is no whole number, or less than 1.
+    """
+    for name, number in numbers.items():
+        is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if number is not None and not (is_whole and number >= 1):
+            raise ProfileError(f"{name}: it is {number!r}; expected a whole number of 1 or more")
+
+
+def require_positive(**numbers: Any) -> None:
+    """Check what is an amount; None is not checked.
+
+    Raises:
+        ProfileError: one is no positive number.
+    """
+    for name, number in numbers.items():
+        if number is not None and not (isinstance(number, int | float) and 0 < number < math.inf):
+            raise ProfileError(f"{name}: it is {number!r}; expected a positive number")
