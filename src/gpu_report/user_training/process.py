@@ -431,7 +431,7 @@ def _user_step(training: OwnTraining, device: torch.device) -> TrainingStep:
         build_model,
         batch,
         loss=loss.to(device) if isinstance(loss, nn.Module) else loss,
-        optimizer=None if optimizer_of is None else build_optimizer,
+        build_optimizer=None if optimizer_of is None else build_optimizer,
         device=device,
         accumulate=training.accumulate,
     )

@@ -205,10 +205,10 @@ def measure_own_step(
                 if step is not None
                 else user_step(
                     UserWorkload(
-                        model,
+                        lambda: model,
                         batch,
                         loss=loss,
-                        optimizer=optimizer,
+                        build_optimizer=None if optimizer is None else lambda _: optimizer,
                         device=device,
                         copies_batch=copies,
                         samples=samples,

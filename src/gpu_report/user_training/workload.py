@@ -53,7 +53,7 @@ class Loading:
 
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader = loader
-        self._batches: Iterator[Any] | None = None
+        self._batches: Iterator[Any] = iter(())
         self._taken = 0
         self.cpu_s = 0.0
 
@@ -66,9 +66,10 @@ class Loading:
         """
         cpu_s = time.thread_time()
         with phase(f"enumerate(DataLoader)#{type(self._loader).__name__}.__next__"):
-            batch = self._next(self._begin() if self._batches is None else self._batches, phase)
+            batch = self._next(phase)
             if batch is _ENDED:
-                batch = self._next(self._begin(), phase)
+                self._batches = iter(self._loader)
+                batch = self._next(phase)
             if batch is _ENDED and not self._taken:
                 raise ProfileError(
                     f"loader: {type(self._loader).__name__} has no batch; expected at least one"
@@ -83,15 +84,11 @@ class Loading:
         self.cpu_s += time.thread_time() - cpu_s
         return batch
 
-    def _begin(self) -> Iterator[Any]:
-        self._batches = iter(self._loader)
-        return self._batches
-
-    def _next(self, batches: Iterator[Any], phase: Phase) -> Any:
-        is_muted = phase is record_function and isinstance(batches, _BaseDataLoaderIter)
+    def _next(self, phase: Phase) -> Any:
+        is_muted = phase is record_function and isinstance(self._batches, _BaseDataLoaderIter)
         try:
-            with unrecorded(batches) if is_muted else nullcontext():
-                return next(batches, _ENDED)
+            with unrecorded(self._batches) if is_muted else nullcontext():
+                return next(self._batches, _ENDED)
         except Exception as error:
             raise ProfileError(
                 f"loader: {type(self._loader).__name__} raised {in_one_line(error)}; expected "
@@ -158,8 +155,13 @@ def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
     return trained
 
 
-def default_optimizer(parameters: Sequence[nn.Parameter]) -> Optimizer:
-    """AdamW with its defaults, but for parameters in float16 an `eps` that they can hold."""
+def default_optimizer(model: nn.Module) -> Optimizer:
+    """AdamW with its defaults, but for parameters in float16 an `eps` that they can hold.
+
+    Raises:
+        ProfileError: the model has no parameter to train.
+    """
+    parameters = trained_parameters(model)
     is_half = any(each.dtype == torch.float16 for each in parameters)
     return AdamW(parameters, eps=_HALF_EPS) if is_half else AdamW(parameters)
 
@@ -184,10 +186,10 @@ class UserWorkload:
     """A model of the user's own and what trains it, as `build_training` takes it.
 
     Args:
-        model: The model, or what builds it.
+        build_model: Returns the model, which may be one that is built already.
         batch: For which steps are compiled and captured; None where a loader gives batches.
         loss: None where the model returns the loss.
-        optimizer: The user's, or what builds it from the model; None for AdamW with its defaults.
+        build_optimizer: Returns the optimizer of the model; None for AdamW with its defaults.
         device: Where the model is trained.
         copies_batch: Whether each step copies its batch there; else it must be there already.
         accumulate: Batches whose gradients are added up before the optimizer steps.
@@ -197,34 +199,23 @@ class UserWorkload:
 
     def __init__(
         self,
-        model: nn.Module | Callable[[], nn.Module],
+        build_model: Callable[[], nn.Module],
         batch: Any,
         *,
         loss: LossFunction | None,
-        optimizer: Optimizer | Callable[[nn.Module], Optimizer] | None,
+        build_optimizer: Callable[[nn.Module], Optimizer] | None,
         device: torch.device,
         copies_batch: bool = True,
         accumulate: int = 1,
         samples: int | Callable[[Any], int] | None = None,
         keeps_settings: bool = False,
     ) -> None:
-        self._model, self._batch, self._loss = model, batch, loss
-        self._optimizer, self._device, self._copies_batch = optimizer, device, copies_batch
+        self.build_model, self.build_optimizer = build_model, build_optimizer or default_optimizer
+        self._batch, self._loss = batch, loss
+        self._device, self._copies_batch = device, copies_batch
         self.accumulate, self._samples = accumulate, samples
         self.keeps_settings = keeps_settings
         self.part = "model"
-
-    def build_model(self) -> nn.Module:
-        """The user's model, which may be one that is built already."""
-        return self._model if isinstance(self._model, nn.Module) else self._model()
-
-    def build_optimizer(self, model: nn.Module) -> Optimizer:
-        """The user's optimizer, or the default one."""
-        if isinstance(self._optimizer, Optimizer):
-            return self._optimizer
-        if self._optimizer is not None:
-            return self._optimizer(model)
-        return default_optimizer(trained_parameters(model))
 
     def train_data(self) -> Any:
         """The batch that is compiled and captured for."""

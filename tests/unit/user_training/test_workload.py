@@ -50,8 +50,9 @@ class Model(nn.Module):
 def step_of(
     model: nn.Module, batch: Any = None, *, loader: Any = None, **parts: Any
 ) -> TrainingStep:
-    given = {"loss": None, "optimizer": None, "device": CPU, "keeps_settings": True, **parts}
-    return user_step(UserWorkload(model, batch, **given), batch, loader=loader, device=CPU)
+    given = {"loss": None, "build_optimizer": None, "device": CPU, "keeps_settings": True, **parts}
+    workload = UserWorkload(lambda: model, batch, **given)
+    return user_step(workload, batch, loader=loader, device=CPU)
 
 
 def train(step: TrainingStep) -> Tensor:
@@ -275,7 +276,7 @@ def test_half_precision_trains_with_the_optimizer_that_is_given_by_default() -> 
     layer(X.half()).float().mean().backward()
     layer.bias.grad = torch.zeros_like(layer.bias)
 
-    default_optimizer([*layer.parameters()]).step()
+    default_optimizer(layer).step()
 
     assert all(each.isfinite().all() for each in layer.parameters())
 
