@@ -6,7 +6,6 @@ Each class is built when it is asked for, since it derives from the trainer's ow
 library is needed here. A pickled callback is made anew where it is read.
 """
 
-import atexit
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpu_report.errors import ProfileError
-from gpu_report.user_training.watching import Watched, at_exit
+from gpu_report.user_training.watching import Watched
 from gpu_report.user_training.workload import samples_of
 
 _LIGHTNING: Final = ("lightning.pytorch", "pytorch_lightning")
@@ -127,11 +126,6 @@ def hugging_face_callback(*, tensorboard: Path | str | None = None) -> Any:
 class WatchedSteps(Watched):
     """`watch()` and `step()` for a trainer that calls where each begins and ends."""
 
-    def __init__(self, tensorboard: Path | str | None) -> None:
-        super().__init__(tensorboard)
-        self._at_exit = partial(at_exit, self.close)  # where the trainer does not say that it ends
-        atexit.register(self._at_exit)
-
     def begin(self) -> bool:
         """A step that has not ended, as one that the trainer has skipped, is dropped."""
         if self._is_inside:
@@ -144,11 +138,6 @@ class WatchedSteps(Watched):
         """
         if self._is_inside:
             super().end(samples)
-
-    def close(self, *, has_card: bool = True) -> None:
-        """Print the card, unless nobody wants it; a step that has not ended is not in it."""
-        atexit.unregister(self._at_exit)
-        super().close(has_card=has_card)
 
 
 def samples_of_optimizer_step(args: Any, state: Any, loader: Any) -> int | None:

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -121,7 +121,9 @@ class Watched(StepWatch):
         _current.append(self)
 
     def close(self, *, has_card: bool = True) -> None:
-        """Watch no more; print the card, unless nobody wants it. Once is enough."""
+        """Watch no more; print the card, unless nobody wants it. A step that has not ended is not
+        in it. Once is enough.
+        """
         if self not in _current:
             return
         _current.remove(self)
@@ -134,7 +136,6 @@ class Watched(StepWatch):
 def _watch_of_process() -> Watched:
     """The watch of steps outside of any `watch()`, whose card comes where the process ends."""
     process_watch = Watched()
-    atexit.register(at_exit, process_watch.close)
     if hasattr(sys, "ps1"):  # in a notebook or another interactive session
         say(_WHERE_THE_CARD_IS, to_stderr=True)
     return process_watch
@@ -218,12 +219,14 @@ class Scalars:
             self._file.close()
 
 
-def at_exit(print_card: Callable[[], object]) -> None:
-    """Print a card where the process ends, and keep the exit status of a script that Ctrl-C has
-    ended.
+@atexit.register
+def _close_all() -> None:
+    """Print the cards that are left where the process ends, as that of its own watch and of a
+    trainer's that has failed, and keep the exit status of a script that Ctrl-C has ended.
     """
     with suppress(KeyboardInterrupt):  # which cannot end what has ended
-        print_card()
+        for watched in [*_current]:
+            watched.close()
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script,
         # and its exit status.

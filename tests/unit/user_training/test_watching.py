@@ -2,7 +2,6 @@
 own.
 """
 
-import atexit
 import subprocess
 import sys
 import tempfile
@@ -272,7 +271,6 @@ def test_steps_of_a_notebook_without_a_watch_say_once_how_to_get_the_card(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(watching, "_current", [])
-    monkeypatch.setattr(atexit, "register", lambda *_: None)
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
 
     for _ in range(3):
