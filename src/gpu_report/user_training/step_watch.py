@@ -21,11 +21,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -490,7 +490,7 @@ class _Profiling:
         # The script's DataLoader workers are among its processes, and it does not say which of them
         # they are.
         self._warm_up_steps = profiler_warm_up_steps(min(len(active_children()), _MOST_WORKERS))
-        self._wait: Any = None
+        self._wait = ExitStack()
         self._all_ms: list[float] = []
         try:
             self._recorder = TraceRecorder(
@@ -530,15 +530,12 @@ class _Profiling:
 
     def _begin_wait(self) -> None:
         self._began_s = time.perf_counter()
-        self._wait = torch.profiler.record_function(_WAIT_MARK)
-        self._wait.__enter__()
+        self._wait.enter_context(torch.profiler.record_function(_WAIT_MARK))
         torch._C._autograd._enable_record_function(False)
+        self._wait.callback(torch._C._autograd._enable_record_function, True)
 
     def end_wait(self) -> None:
-        if self._wait is not None:
-            torch._C._autograd._enable_record_function(True)
-            self._wait.__exit__(None, None, None)
-            self._wait = None
+        self._wait.close()
 
     def stop(self) -> None:
         """Profile no more, wherever it is; nothing is left on the disk."""
