@@ -46,12 +46,6 @@ _SEEN: Final = 0.05
 """Memory is extrapolated once the samples have taken this part of what was left for them."""
 _BELOW: Final = 0.98
 _BELOW_ONCE_KNOWN: Final = 0.99
-_STEPS_BACK: Final = (1.06, 1.2, 1.5)
-"""From the first size that runs out of memory although it was predicted to fit, and so on."""
-_OF_LINE: Final = 2
-"""Two sizes that fit do not show whether memory bends; after two that do not fit the middle of both
-is tried.
-"""
 _MIB_PER_GIB: Final = 1024
 _WIDTH: Final = 100
 _samples: Final = attrgetter("samples")
@@ -345,7 +339,7 @@ class BatchSizes(Card):
             first = unit * (1 + len(self.probes))
             return None if any(fails) or first > self.bounds.largest_below(math.inf) else first
         if not self.is_resolved:
-            wanted = _next_for_largest(self.fitting, self.smallest_too_large, self.probes)
+            wanted = _next_for_largest(self.fitting, self.smallest_too_large)
             return int(min(max(wanted // unit * unit, self.largest.samples + unit), self.highest))
         between = self._next_for_speed()
         return None if between in map(_samples, self.probes) else between
@@ -430,7 +424,10 @@ class BatchSizes(Card):
         ]
 
 
-def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequence[Probe]) -> int:
+def _next_for_largest(fitting: Sequence[Probe], over: Probe | None) -> int:
+    """Where memory is predicted to be full; without a size that fails at most _GROWTH times the
+    largest that fits, and else the middle of both where the prediction is not between them.
+    """
     low = fitting[-1].samples
     predicted = _predicted(fitting)
     if over is None:
@@ -440,16 +437,9 @@ def _next_for_largest(fitting: Sequence[Probe], over: Probe | None, probes: Sequ
         if is_extrapolated:
             return min(int(bound / 2), low * _GROWTH)
         return _close_to(bound, low, is_known=low > bound / 2)
-    high = over.samples
-    middle = math.isqrt(low * high)
-    if over.stopped.status == "oom":
-        if not probes[-1].fits and predicted is not None:
-            overs = sum(not each.fits and each.samples > low for each in probes)
-            if overs == 1 or len(fitting) > _OF_LINE:
-                middle = max(middle, int(high / _STEPS_BACK[min(overs, len(_STEPS_BACK)) - 1]))
-        elif predicted is not None and low < predicted[0] < high:
-            middle = _close_to(predicted[0], low, is_known=True)
-    return middle
+    if over.stopped.status == "oom" and predicted is not None and low < predicted[0] < over.samples:
+        return _close_to(predicted[0], low, is_known=True)
+    return math.isqrt(low * over.samples)
 
 
 def _close_to(bound: float, low: int, *, is_known: bool) -> int:
