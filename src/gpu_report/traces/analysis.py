@@ -33,17 +33,15 @@ _MOST_NAMED: Final = 20
 class AnalysedTrace(msgspec.Struct, frozen=True, kw_only=True):
     """The tables of one file, and what the file is; the events themselves are let go.
 
-    `device` is the accelerator's backend, `device_name` its model, `ranks` how many there were.
-    What the trace does not say is an empty text or None.
+    `device` is the accelerator's backend, `device_name` its model; the steps and the number of
+    ranks are in `exchange`. What the trace does not say is an empty text or None.
     """
 
     path: Path
     rank: int | None
-    ranks: int | None
     device: str
     device_name: str
     has_steps: bool
-    step_count: int
     exchange: Exchange
     rows: TraceTables
 
@@ -86,16 +84,13 @@ def analyse(path: Path, uncaptured: Path | None = None) -> AnalysedTrace:
     if uncaptured is not None:
         known = with_operations(known, attribute(read_trace(uncaptured)))
     trace, *_ = known
-    exchange = exchange_of(*known)
     return AnalysedTrace(
         path=path,
         rank=trace.rank,
-        ranks=exchange.ranks,
         device=trace.device or "",
         device_name=device_model(trace),
         has_steps=trace.has_steps,
-        step_count=len(trace.steps),
-        exchange=exchange,
+        exchange=exchange_of(*known),
         rows=tabulate_trace(trace, known=known),
     )
 
@@ -166,7 +161,7 @@ def _missing_ranks(analysed: Sequence[AnalysedTrace]) -> Row:
     It invalidates nothing, since each rank's own numbers stay true.
     """
     ranks = {each.rank for each in analysed if each.rank is not None}
-    world_size = max((each.ranks or 1 for each in analysed), default=1)
+    world_size = max((each.exchange.ranks or 1 for each in analysed), default=1)
     missing = [rank for rank in range(world_size) if rank not in ranks] if ranks else []
     named = ", ".join(map(str, missing[:_MOST_NAMED]))
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""

@@ -111,7 +111,7 @@ def heading(analysed: AnalysedTrace) -> list[Text]:
     )
     parts = [steps_of(analysed), device or "no work on an accelerator"]
     if analysed.rank is not None:
-        parts.append(f"rank {analysed.rank} of {analysed.ranks or '?'}")
+        parts.append(f"rank {analysed.rank} of {analysed.exchange.ranks or '?'}")
     return [
         Text(one_line(analysed.path), style="bold"),
         Text(", ".join(parts)),
@@ -192,7 +192,7 @@ def steps_of(analysed: AnalysedTrace) -> str:
     """How many steps are in the trace, in words."""
     if not analysed.has_steps:
         return "no steps marked: the whole recording counts as one"
-    return "1 step" if analysed.step_count == 1 else f"{analysed.step_count} steps"
+    return counted(len(analysed.exchange.steps), "step")
 
 
 def _step_time(analysed: AnalysedTrace) -> Text:
@@ -272,7 +272,7 @@ def _longest(
     if refusal:
         return _refused(title, refusal)
     of_device = [row for row in analysed.rows[table] if not on or row["device"] == on]
-    rows, steps = [row for row in of_device if row[time]], analysed.step_count
+    rows, steps = [row for row in of_device if row[time]], len(analysed.exchange.steps)
     shown_rows = [
         (
             *(cell(row) for cell in cells.values()),
@@ -301,7 +301,7 @@ def _idle(analysed: AnalysedTrace) -> RenderableType:
         (
             cause,
             fitted(max(members, key=lambda row: row["total_ms"])["operation"] or "(no operation)"),
-            _milliseconds(_sum(members, "total_ms") / analysed.step_count),
+            _milliseconds(_sum(members, "total_ms") / len(analysed.exchange.steps)),
             _cell(_sum(members, "share"), share),
             duration(max(row["longest_us"] for row in members) / 1e6).plain(),
         )

@@ -74,7 +74,7 @@ def test_odd_metadata_is_not_guessed_at(tmp_path: Path, info: object) -> None:
 
     analysed = analyse(path)
 
-    assert (analysed.rank, analysed.ranks, analysed.device_name) == (None, None, "")
+    assert (analysed.rank, analysed.exchange.ranks, analysed.device_name) == (None, None, "")
     assert analysed.rows[ADVICE] == []
 
 

@@ -28,11 +28,9 @@ def analysed(
     return AnalysedTrace(
         path=Path("trace.json"),
         rank=None,
-        ranks=None,
         device="cuda",
         device_name="",
         has_steps=True,
-        step_count=steps,
         exchange=exchange_of(*attribute(trace_of(step(1, 0, 1)))),
         rows={
             OPERATIONS: operations,
