@@ -360,7 +360,7 @@ def _built(measurement: Measurement, device: torch.device) -> TrainingStep:
     return TrainingStep(training, loading=Loading(training.train_loader))
 
 
-def deadline(began_s: float, seconds: Any) -> float:
+def deadline(began_s: float, seconds: float) -> float:
     """When the last step has to be over, on time.monotonic.
 
     Raises:

@@ -135,10 +135,9 @@ class Watched(StepWatch):
 
 def _watch_of_process() -> Watched:
     """The watch of steps outside of any `watch()`, whose card comes where the process ends."""
-    process_watch = Watched()
     if hasattr(sys, "ps1"):  # in a notebook or another interactive session
         say(_WHERE_THE_CARD_IS, to_stderr=True)
-    return process_watch
+    return Watched()
 
 
 @contextmanager
