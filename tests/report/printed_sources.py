@@ -33,7 +33,7 @@ _TABLE_OF: Final[Mapping[str, Sequence[str]]] = {
 }
 """The table of what a file says of a variant by its name alone."""
 
-_NAMES: Final = ("sha-256", "tables", "findings.json", "record.json", *_DRAWN_ONLY)
+_NAMES: Final = ("sha-256", "float64", "tables", "findings.json", "record.json", *_DRAWN_ONLY)
 """Words with digits, and files, that a report names of itself."""
 
 _OF_ROW: Final = {"unit": ""}
