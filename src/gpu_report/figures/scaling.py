@@ -28,7 +28,7 @@ from gpu_report.glossary import METRICS
 from gpu_report.printing.number_format import share
 from gpu_report.study.variant import AXIS_FIELDS
 from gpu_report.tables.bundle import rows_of
-from gpu_report.words import model_words, per_device, with_configurations
+from gpu_report.words import model_words, per_device, shorten, with_configurations
 
 _APART: Final = 0.34
 """Between the points of one row at most, as a part of its height; all of them take at most twice as
@@ -37,6 +37,7 @@ much.
 _EFFICIENCY: Final = METRICS["weak_efficiency"]
 _STEP_TIME: Final = METRICS["base_step_time_ms"]
 _CHARACTERS_BELOW_RANKS: Final = 36  # in a line, of all models together
+_LONGEST: Final = 24
 _MODEL: Final = ["workload", "size"]
 _PARTS: Final = {
     "compute alone": palette.BLUE,
@@ -192,7 +193,7 @@ def _draw_ranks(axes: Axes, ranks: pd.DataFrame) -> None:
     models = [
         (same["position"].mean(), same.iloc[0]) for _, same in ranks.groupby("variant", sort=False)
     ]
-    names = [f"{model_words(row)}\n{row['precision']}" for _, row in models]
+    names = [f"{shorten(model_words(row), _LONGEST)}\n{row['precision']}" for _, row in models]
     fits = max(map(len, names)) < _CHARACTERS_BELOW_RANKS / len(models)
     axes.set_xticks([place for place, _ in models], names, rotation=0 if fits else 90)
     axes.tick_params(axis="x", length=0, labelsize=style.TINY_FONT_SIZE_PT)
