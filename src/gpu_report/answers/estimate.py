@@ -14,6 +14,7 @@ from gpu_report.tables.bundle import Tables, spread_between, summary_in
 from gpu_report.tables.marks import (
     FLAG_SIZE,
     INVALIDATES_ALL,
+    UNKNOWN_SPREAD,
     WEAKENING,
     WIDENS_TIMES,
     marks_in,
@@ -147,7 +148,8 @@ def estimate(row: Row, column: str) -> Estimate:
 
 def against_other(row: Row, column: str, other: Row) -> Estimate:
     """The figure of one row that compares it with another variant, with the doubts about both."""
-    return replace(estimate(row, column), doubts=doubts_about(column, row, other))
+    doubts = doubts_about(column, row, other)
+    return replace(estimate(row, column), doubts=(*doubts, *_doubts_of_sessions(row["marks"])))
 
 
 def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], Estimate]:
@@ -160,15 +162,20 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
     def ratio(row: Row, other: Row) -> Estimate:
         spread = spread_between(tables, row, other)
         found = estimate(row, column).over(estimate(other, column), spread)
-        return replace(found, doubts=(*found.doubts, *_doubts_of_sessions(row, other, spread)))
+        return replace(found, doubts=(*found.doubts, *_doubts_between(row, other, spread)))
 
     return ratio
 
 
-def _doubts_of_sessions(row: Row, other: Row, spread: Spread | None) -> tuple[str, ...]:
-    """The mark of a time of two sessions whose spread is not known, if it is one."""
+def _doubts_between(row: Row, other: Row, spread: Spread | None) -> tuple[str, ...]:
+    """That no sentinel shows how far the sessions of these two differ, where they are of two."""
     is_unknown = spread is None and row["session"] != other["session"]
-    return ("unknown session spread",) if is_unknown else ()
+    return _doubts_of_sessions(UNKNOWN_SPREAD if is_unknown else "")
+
+
+def _doubts_of_sessions(marks: str) -> tuple[str, ...]:
+    """The same of what these marks are about, which compare a row with its baseline alone."""
+    return (UNKNOWN_SPREAD,) if UNKNOWN_SPREAD in marks_in(marks) else ()
 
 
 def of_source(row: Row) -> Estimate:
@@ -177,7 +184,10 @@ def of_source(row: Row) -> Estimate:
     """
     return replace(
         estimate(row, "ours"),
-        doubts=doubts_about("throughput_per_s", row),
+        doubts=(
+            *doubts_about("throughput_per_s", row),
+            *_doubts_of_sessions(row["marks"]),
+        ),
         p=row["ours_p"],
         null=1.0,
     )
@@ -201,7 +211,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
     doubts = doubts_about("throughput_per_s", row, baseline)
     return Estimate(
         **vars(bundle.gain_over(tables, row, baseline)),
-        doubts=(*doubts, *_doubts_of_sessions(row, baseline, spread)),
+        doubts=(*doubts, *_doubts_between(row, baseline, spread)),
         null=1.0,
         is_of_two_sessions=spread is not None,
     )
@@ -249,7 +259,9 @@ def is_paired(row: Row, before: Row) -> bool:
 
 
 def doubts_about(column: str, *rows: Row) -> tuple[str, ...]:
-    """The marks for which the figures of these variants resolve nothing; empty where they do."""
-    known = WEAKENING if is_timing(column) else INVALIDATES_ALL
+    """The marks for which the figures of these variants resolve nothing; empty where they do. That
+    about two sessions is of a comparison, and of none of its sides.
+    """
+    known = (WEAKENING if is_timing(column) else INVALIDATES_ALL).keys() - {UNKNOWN_SPREAD}
     marks = (mark for row in rows for mark in marks_in(row.get("marks", "")))
     return tuple(dict.fromkeys(mark for mark in marks if mark in known))

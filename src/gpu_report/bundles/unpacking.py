@@ -234,11 +234,14 @@ def results_at(path: Path) -> Iterator[Path]:
                 for record in path.glob(f"{start}{_RUNS}")
             }
         )
-        if len(found) != 1:
-            one = found[0] if found else "results/machines/<machine>"
+        if not found:
             raise BundleError(
-                f"{path} holds the results of {len(found)} machines; name a bundle, or a folder "
-                f"with one, such as {one}"
+                f"{path} holds no results; name a bundle, or a folder of results/machines"
+            )
+        if len(found) > 1:
+            raise BundleError(
+                f"{path} holds the results of {len(found)} machines; name one of them, such as "
+                f"{found[0]}"
             )
         yield found[0]
     else:

@@ -120,9 +120,13 @@ def _results_to_cite(name: str, published: Path) -> Path:
     """The folder or published bundle of the machine with this id, or what is at this path; without
     a name the folder of all that were measured here, which must be one.
     """
+    if not name:
+        return MACHINES if MACHINES.exists() else Path()
     bundle = published / f"{name}{BUNDLE_SUFFIX}"
-    places = (MACHINES / name, bundle, IMPORTED / name, Path(name))
-    return next((place for place in places if place.exists()), places[-1])
+    folders = [
+        each for each in (MACHINES / name, IMPORTED / name) if any(each.glob("runs/*/*.json"))
+    ]
+    return next((place for place in (*folders[:1], bundle) if place.exists()), Path(name))
 
 
 def list_machines(arguments: Namespace) -> None:

@@ -118,8 +118,8 @@ def guard(arguments: Namespace) -> int:
         changes, notes = changes_where_slower(rows, profile)
         most = max(len(pairs) for pairs in guarded.pairs.values())
         looks = (
-            f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs, those "
-            "without quality flags where there are as many"
+            f"the intervals account for two looks, at {FIRST_LOOK} and {SECOND_LOOK} pairs; pairs "
+            "with quality flags are left out if enough others remain"
         )
         found = [
             text

@@ -248,6 +248,12 @@ CROSSOVER: Final = VariantFigure(
     together="panel",
     groups_on_page=6,
     sentences=(extremes_of(SPEEDUP, along="batch_size"),),
-    unless=(lambda shown: len(_crossing(shown)) < len(_compared(shown)),),
+    # The figure of speedups has these too, and more.
+    unless=(
+        lambda shown: (
+            len(_crossing(shown)) < len(_compared(shown))
+            and not any(holds(shown) for holds in SPEEDUP_ROWS.unless)
+        ),
+    ),
     tables=("crossovers",),
 )

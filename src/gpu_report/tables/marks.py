@@ -61,6 +61,7 @@ decides how fast the GPU is fed, and more processes do not average it out.
 """
 
 SEPARATOR: Final = ";"
+UNKNOWN_SPREAD: Final = "unknown session spread"
 
 _SLOWDOWNS: Final = frozenset(
     {"SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "HwSlowdown"}
@@ -103,7 +104,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "other threads": "trained with a different thread setting than what it is compared with",
     "other session": "measured in a different session than what it is compared with; the "
     "interval includes the spread between sessions",
-    "unknown session spread": "measured in a different session than what it is compared with; the "
+    UNKNOWN_SPREAD: "measured in a different session than what it is compared with; the "
     "spread between sessions is not known",
 }
 """Every mark with what it says, in the order they are given."""
@@ -122,7 +123,7 @@ WIDENS_TIMES: Final[Mapping[str, str]] = {
     "CPU steal": "the hypervisor took processor time",
     "throttled": "heat or hardware protection slowed the GPU down",
     "shared device": "other programs used the GPU too",
-    "unknown session spread": "no sentinel shows how far sessions differ",
+    UNKNOWN_SPREAD: "no sentinel shows how far sessions differ",
 }
 """Marks with which a time, or an energy, decides only what is farther from a limit than FLAG_SIZE,
 in words.
@@ -227,7 +228,7 @@ def marks_of(
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
             "other session": is_spread_known,
-            "unknown session spread": is_apart and not is_spread_known,
+            UNKNOWN_SPREAD: is_apart and not is_spread_known,
         }
     return [mark for mark in MEANINGS if found.get(mark)]
 

@@ -220,6 +220,10 @@ def blocks_of(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
         raise TraceError(f"trace {path} ends in the middle; record it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"trace {path} is damaged ({error}); record it again") from error
+    except IsADirectoryError as error:
+        raise TraceError(
+            f"{path} is a folder; name a trace in it, such as that of rank 0"
+        ) from error
     except OSError as error:
         raise TraceError(f"cannot read trace {path}: {error.strerror or error}") from error
 

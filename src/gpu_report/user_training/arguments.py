@@ -3,7 +3,7 @@ watched imports this.
 """
 
 import math
-from numbers import Integral
+import operator
 from typing import Any
 
 from gpu_report.errors import ProfileError
@@ -16,8 +16,11 @@ def require_whole(**numbers: Any) -> None:
         ProfileError: one is no whole number, or less than 1.
     """
     for name, number in numbers.items():
-        is_whole = isinstance(number, Integral) and not isinstance(number, bool)
-        if number is not None and not (is_whole and number >= 1):
+        try:
+            is_whole = number is None or (number is not True and operator.index(number) >= 1)
+        except TypeError:
+            is_whole = False
+        if not is_whole:
             raise ProfileError(f"{name}: it is {number!r}; expected a whole number of 1 or more")
 
 

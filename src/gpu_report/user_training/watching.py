@@ -14,7 +14,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
@@ -92,6 +92,7 @@ def step(*, samples: int | None = None) -> Iterator[None]:
         ProfileError: `samples` is not a positive whole number; raised where the step begins.
     """
     require_whole(samples=samples)
+    samples = None if samples is None else int(samples)
     watched = _current[-1] if _current else _watch_of_process()
     is_measured = watched.begin()
     try:
@@ -220,12 +221,14 @@ class Scalars:
 
 @atexit.register
 def _close_all() -> None:
-    """Print the cards that are left where the process ends, as that of its own watch and of a
-    trainer's that has failed, and keep the exit status of a script that Ctrl-C has ended.
+    """Print the cards that are left when the process ends, of its own watch and of a trainer that
+    failed, and keep the exit status of a script that Ctrl-C has ended.
     """
-    with suppress(KeyboardInterrupt):  # which cannot end what has ended
-        for watched in [*_current]:
-            watched.close()
+    if not _current:
+        return
+    with suppress(KeyboardInterrupt), ExitStack() as left:  # Ctrl-C cannot end what has ended
+        for watched in reversed(_current):
+            left.callback(watched.close)
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         # Any `exec` of what the card imports has made Python forget that Ctrl-C ended the script,
         # and its exit status.

@@ -193,8 +193,8 @@ class ExperimentResults:
         notes += notes_on_precision(self.machine.tables, self.measured)
         if off_ladder:
             notes.append(
-                "The figure has the speedup of each option alone and of all options but one; their "
-                "other numbers are in the CSV file."
+                "The figure shows the speedup of each option alone and of the ladder without each "
+                "option; the CSV file has their other numbers."
             )
         return table(
             sorted(rows, key=lambda row: groups.index(row["group"])),
@@ -219,7 +219,11 @@ class ExperimentResults:
         found = set()
         for rows in grouped(self.rows, lambda row: row["group"]).values():
             apart = beside_ladder([row["optimization"] for row in rows])
-            found |= {row["variant"] for row in rows if row["optimization"] in apart}
+            found |= {
+                row["variant"]
+                for row in rows
+                if row["optimization"] in apart and row["speedup"] > 0
+            }
         return found
 
     @property

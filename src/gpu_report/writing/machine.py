@@ -26,7 +26,7 @@ from gpu_report.tables.claims import (
     open_claims,
     seconds_to_complete,
 )
-from gpu_report.tables.marks import FLAG_SIZE, MEANINGS
+from gpu_report.tables.marks import FLAG_SIZE, MEANINGS, UNKNOWN_SPREAD
 from gpu_report.tables.sessions import Sessions, number_sessions, spreads_of
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Spread
 from gpu_report.words import (
@@ -127,8 +127,8 @@ def limits(rows: Sequence[Row], spreads: Sequence[Spread] = ()) -> Mapping[str, 
         "processes": [*_processes(measured), *_marked(measured, _OF_PROCESSES)],
         "sessions": [
             "The configurations were measured in different sessions, and the spread between "
-            "sessions is not known. A session ends when the machine changes, reboots, or measures "
-            "nothing for more than an hour."
+            f"sessions is not known, {_ONLY_LARGE} between two. A session ends when the machine "
+            "changes, reboots, or measures nothing for more than an hour."
         ]
         if not spreads and len({row["session"] for row in measured}) > 1
         else [],
@@ -237,7 +237,7 @@ _MARK_CLAUSES: Final = {
     "times support no conclusion",
     "other session": "the session differs from that of what it is compared with; the interval "
     "includes the spread between sessions",
-    "unknown session spread": "the session differs from that of what it is compared with, and the "
+    UNKNOWN_SPREAD: "the session differs from that of what it is compared with, and the "
     f"spread between sessions is not known, {_ONLY_LARGE}",
 }
 """What each mark but `projected` means for the numbers."""
@@ -417,7 +417,10 @@ class MachineResults:
             for row in rows
             if not row["is_baseline"] and row["speedup"] > 0
         ]
-        apart = sum("other session" in flags for flags in compared)
+        of_two_sessions = {
+            "other session": "their intervals include the spread between sessions",
+            UNKNOWN_SPREAD: f"the spread between sessions is not known, {_ONLY_LARGE}",
+        }
         # A projected epoch time is no doubt about a throughput.
         marked = ", ".join(
             f"{mark} ({number})"
@@ -437,12 +440,10 @@ class MachineResults:
                 else []
             ),
             *(
-                [
-                    f"Of {counted(len(compared), 'speedup')} over a baseline, {apart} compare two "
-                    "sessions; their intervals include the spread between sessions."
-                ]
-                if apart
-                else []
+                f"Of {counted(len(compared), 'speedup')} over a baseline, {apart} compare two "
+                f"sessions; {ending}."
+                for mark, ending in of_two_sessions.items()
+                if (apart := sum(mark in flags for flags in compared))
             ),
             *_unwatched(self.measured),
         ]

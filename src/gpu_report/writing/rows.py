@@ -636,8 +636,8 @@ def variant_cell(row: Row) -> str:
 
 
 def sentinels(machine: MachineResults) -> list[Row]:
-    """A row for each sentinel: its `configuration` in full, its slowest and its fastest point, and
-    what all its points share.
+    """A row for each sentinel of the newest protocol: its `configuration` in full, its slowest and
+    its fastest point, and what all its points share.
     """
     titles = {row["workload"]: row["workload_title"] for row in machine.variants}
 
@@ -651,8 +651,9 @@ def sentinels(machine: MachineResults) -> list[Row]:
             }
         )
 
-    measured = machine.tables.sentinels.dropna(subset=["throughput_per_s"])
-    speeds = measured.groupby("variant")["throughput_per_s"].agg(["min", "max"])
+    points = machine.tables.sentinels
+    points = points[points["protocol_version"] == points["protocol_version"].max()]
+    speeds = points.groupby("variant")["throughput_per_s"].agg(["min", "max"])
     return [
         {
             **row,
@@ -660,7 +661,7 @@ def sentinels(machine: MachineResults) -> list[Row]:
             "slowest_per_s": speeds["min"][row["variant"]],
             "fastest_per_s": speeds["max"][row["variant"]],
         }
-        for row in rows_of(measured.drop_duplicates("variant"))
+        for row in rows_of(points.drop_duplicates("variant"))
     ]
 
 

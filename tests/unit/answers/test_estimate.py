@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gpu_report.answers.estimate import Estimate, Side, doubts_about, estimate, ratio_of, speedup
 from gpu_report.glossary import Row
 from gpu_report.tables.bundle import Tables
-from gpu_report.tables.marks import WEAKENING
+from gpu_report.tables.marks import UNKNOWN_SPREAD, WEAKENING
 from gpu_report.tables.statistics import difference_of_means
 from tests.unit.answers.editing import figure
 
@@ -168,6 +168,21 @@ def test_the_spread_between_two_sessions_widens_a_ratio_and_no_number_of_process
     assert apart.against(1.0) == "unclear"
     assert "in one session" in apart.why_unclear(1.0, "1")
     assert "processes" not in apart.why_unclear(1.0, "1")
+
+
+def test_an_unknown_spread_between_sessions_is_a_doubt_of_a_comparison_across_them_alone() -> None:
+    tables = Tables(
+        by_name={"sentinels": lambda: pd.DataFrame([{"protocol_version": 4, "sessions": 1}])},
+        experiments={},
+    )
+    over = ratio_of("throughput_per_s", tables)
+    flagged = {**ROW, "session": 2, "marks": UNKNOWN_SPREAD}  # against a baseline of session 1
+    slower = {**flagged, **figure("throughput_per_s", 50.0, 0.5)}
+
+    assert over(flagged, slower).doubts == ()
+    assert over(flagged, {**slower, "session": 1, "marks": ""}).doubts == (UNKNOWN_SPREAD,)
+    assert speedup(flagged, ROW).doubts == (UNKNOWN_SPREAD,)
+    assert estimate(flagged, "throughput_per_s").doubts == ()
 
 
 def test_a_speedup_is_doubted_with_either_of_its_variants() -> None:

@@ -104,10 +104,7 @@ def test_without_a_choice_among_several_machines_one_is_named(
     measure(H100)
     measure(CPU)
 
-    assert (
-        f"2 machines; name a bundle, or a folder with one, such as results/machines/{H100}"
-        in refusal(capsys)
-    )
+    assert f"2 machines; name one of them, such as results/machines/{H100}" in refusal(capsys)
 
 
 def test_a_bundle_of_another_study_asks_for_its_configuration(

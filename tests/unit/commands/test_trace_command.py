@@ -213,4 +213,4 @@ def test_looking_at_a_trace_imports_neither_pandas_nor_torch(
 
 def test_a_folder_is_not_compared(plain_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace-diff", str(plain_trace.parent), str(plain_trace)]) == 2
-    assert f"cannot read trace {plain_trace.parent}: Is a directory" in capsys.readouterr().err
+    assert f"{plain_trace.parent} is a folder; name a trace in it" in capsys.readouterr().err

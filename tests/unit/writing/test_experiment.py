@@ -34,7 +34,7 @@ def test_the_table_of_a_ladder_has_its_steps_and_leaves_the_rest_to_the_figure()
 
     assert not any(name.startswith(("channelslast", "fused")) for name in names)
     assert any(name.startswith("bf16+channelslast") for name in names)
-    assert "The figure has the speedup of each option alone" in " ".join(block.notes)
+    assert "The figure shows the speedup of each option alone" in " ".join(block.notes)
 
 
 SHORT: Final = {

@@ -249,11 +249,13 @@ def test_sessions_without_sentinels_are_named_with_their_configurations() -> Non
     assert of in rows.without_sentinels(changed("cpu", "cuda", sentinels=table.iloc[:0]))
 
 
-def test_a_sentinel_has_its_slowest_and_its_fastest_point() -> None:
-    point = {"variant": "lstm-cuda-b64-w0-fp32-e2-resident", "status": "ok"}
-    speeds = [120.0, math.nan, 90.0, 100.0]
+def test_a_sentinel_has_its_slowest_and_its_fastest_point_by_the_newest_protocol() -> None:
+    variant = "lstm-cuda-b64-w0-fp32-e2-resident"
+    speeds = [120.0, math.nan, 90.0, 40.0]
     table = results_on("cpu", "cuda").tables.sentinels
-    table = table.reindex(range(4)).assign(**point, throughput_per_s=speeds)
+    table = table.reindex(range(4)).assign(
+        variant=variant, status="ok", protocol_version=[4, 4, 4, 3], throughput_per_s=speeds
+    )
 
     (found,) = rows.sentinels(changed("cpu", "cuda", sentinels=table))
 
