@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 FEW = "sections={summary,batch_size}"
 PACKAGE = rf"\usepackage[{FEW}]{{measured/gpu_report}}"
 ALL = r"\input{measured/gpu_analysis_sections}"
-TABLE, FIGURE = "tab/xeon-2c/batch_size", "fig/xeon-2c/batch_size_throughput"
+TABLE, FIGURE = "tab/xeon-2c/batch_size", "fig/xeon-2c/device_speedup"
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_endfloat_leaves_the_floats_in_the_text_that_it_is_told_to(
     folder: Path, option: str
 ) -> None:
     need("pdflatex", "endfloat.sty")
-    preamble = rf"\usepackage[{option}]{{endfloat}}" + PACKAGE
+    preamble = rf"\usepackage[{option}]{{endfloat}}" + PACKAGE.replace("batch_size", "device")
 
     ending = r"\clearpage The text ends."
     built = build(folder, article(ALL, ending, preamble=preamble), name=f"end-{option}")
