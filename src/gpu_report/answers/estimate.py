@@ -170,11 +170,11 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
 def _doubts_between(row: Row, other: Row, spread: Spread | None) -> tuple[str, ...]:
     """That no sentinel shows how far the sessions of these two differ, where they are of two."""
     is_unknown = spread is None and row["session"] != other["session"]
-    return _doubts_of_sessions(UNKNOWN_SPREAD if is_unknown else "")
+    return (UNKNOWN_SPREAD,) if is_unknown else ()
 
 
 def _doubts_of_sessions(marks: str) -> tuple[str, ...]:
-    """The same of what these marks are about, which compare a row with its baseline alone."""
+    """The same as the marks of a row say it, which are about it and its baseline."""
     return (UNKNOWN_SPREAD,) if UNKNOWN_SPREAD in marks_in(marks) else ()
 
 
