@@ -130,17 +130,17 @@ def choose_machines(
         machines.append(ShownMachine(id=machine.id, study=asked, bundle=None, request=request))
         notes += [note for note in study.foreign_code if note not in notes]
         if machine.id in chosen:
-            notes.append(f"{machine.id} is measured: shown without {bundles[machine.id]}")
+            notes.append(f"{machine.id} is measured: shown without {bundles[machine.id][0]}")
     for name in chosen:
         if name not in bundles or name in [machine.id for machine in machines]:
             continue
-        study = study_of(config, read_manifest(bundles[name]))
+        bundle, manifest = bundles[name]
+        study = study_of(config, manifest)
         if study.variants:
-            machines.append(ShownMachine(id=name, study=study, bundle=bundles[name]))
+            machines.append(ShownMachine(id=name, study=study, bundle=bundle))
         else:
             notes.append(
-                f"{name} is left out: {bundles[name]} holds no variant of the study "
-                f"{config['name']}"
+                f"{name} is left out: {bundle} holds no variant of the study {config['name']}"
             )
     slugs = [{variant.slug for variant in machine.study.variants} for machine in machines]
     notes += [
@@ -161,27 +161,27 @@ def published_for(study: str, published: Path = PUBLISHED) -> Path:
     return own if (own := published / study).is_dir() else published
 
 
-def find_bundles(published: Path = PUBLISHED) -> dict[str, Path]:
-    """Every bundle by the id of its machine, in the order of the ids.
+def find_bundles(published: Path = PUBLISHED) -> dict[str, tuple[Path, Manifest]]:
+    """Every bundle by the id of its machine, in the order of the ids, with its manifest.
 
     Raises:
         BundleError: a bundle's manifest cannot be trusted.
         ConfigError: two bundles are of the same machine, or one lacks what a report needs.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, tuple[Path, Manifest]] = {}
     for path in sorted(published.glob(f"*{BUNDLE_SUFFIX}")):
         manifest = read_manifest(path)
         machine = manifest.machine
         if machine in found:
             raise ConfigError(
-                f"{found[machine]} and {path} are both of {machine}; remove one of them"
+                f"{found[machine][0]} and {path} are both of {machine}; remove one of them"
             )
         if not manifest.has_calibration:
             raise ConfigError(
                 f"{path} holds no calibration, so it cannot be published; pack it again without "
                 "--traces"
             )
-        found[machine] = path
+        found[machine] = path, manifest
     return dict(sorted(found.items()))
 
 
@@ -199,7 +199,7 @@ def study_of(config: Mapping[str, Any], manifest: Manifest) -> Study:
 
 def _names(
     configured: Sequence[str],
-    bundles: Mapping[str, Path],
+    bundles: Mapping[str, object],
     requests: Mapping[str, Request],
     find_here: Callable[[], Machine],
 ) -> list[str]:

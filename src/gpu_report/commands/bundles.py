@@ -154,8 +154,7 @@ def list_machines(arguments: Namespace) -> None:
     accelerators = [accelerator.name for accelerator in here.accelerators]
     hardware = ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"])
     table.add_row(here.id, "here", str(len(measured)), "", "", hardware)
-    for bundle in find_bundles().values():
-        manifest = unpacking.read_manifest(bundle)
+    for bundle, manifest in find_bundles().values():
         counts = (str(manifest.records), str(manifest.dirty_records))
         table.add_row(
             manifest.machine, str(bundle), *counts, manifest.measured_at, manifest.hardware

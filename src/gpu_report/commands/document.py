@@ -133,7 +133,7 @@ def results_of(results: ResultsFolder) -> MachineResults:
         records=results.read_records(),
         folder=results.folder.as_posix(),
         searching=[experiment for experiment in results.study.experiments if experiment.searches],
-        bundle=bundle,
+        bundle=bundle[0] if bundle else None,
     )
 
 

@@ -207,10 +207,8 @@ def test_records_and_machines_print_no_order(text: str) -> None:
             + printed("plan", "--configfile", CONFIG)
             + printed("machine")
         )
-    with (
-        replaced("bundles", find_machine=here, find_bundles={"h100": Path(text)}),
-        replaced("bundles.unpacking", read_manifest=manifest_with(text)),
-    ):
+    published = Path(text), manifest_with(text)
+    with replaced("bundles", find_machine=here, find_bundles={"h100": published}):
         machines = printed("machines")
 
     assert "failed" in listed

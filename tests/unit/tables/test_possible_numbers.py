@@ -23,7 +23,7 @@ PROJECT = Path(__file__).parents[3]
 BUNDLES = {
     f"{study}: {name}": (bundle, PROJECT / "config" / f"{study}.yaml")
     for study, folder in (("study", "."), ("sources", "sources"))
-    for name, bundle in find_bundles(PROJECT / "results" / "published" / folder).items()
+    for name, (bundle, _) in find_bundles(PROJECT / "results" / "published" / folder).items()
 }
 IN_EVERY_RUN = ("study: h200-140gb-x1-xeon-16c",)
 ROUNDING = 1e-9
