@@ -175,10 +175,6 @@ SYMPTOMS: Final = (
         questions=(("size", "overhead"),),
     ),
     Symptom(
-        words="Compiling takes longer than it saves",
-        questions=(("optimization", "compiling"),),
-    ),
-    Symptom(
         words="Memory runs out",
         questions=(("optimization", "saves"), (TRACE, "peak_memory")),
     ),
@@ -226,8 +222,7 @@ def decisions(
 
     Where following one recommendation for a symptom gained something, those without a measured gain
     are left out, and of several for one workload all but those of the question that the symptom
-    names first, of which the greatest sure gain is left. Above how many steps compiling is repaid
-    is part of the advice to train with that configuration, where there is such advice.
+    names first, of which the greatest sure gain is left.
 
     Args:
         findings: All of one machine.
@@ -256,39 +251,25 @@ def decisions(
     chosen = {
         symptom: _chosen(symptom, advised, workloads) for symptom, advised in by_symptom.items()
     }
-    everything = [one for advised in chosen.values() for one in advised]
-    repaid = {_about(one): one.recommendation for one in everything if one.name == "compiling"}
-    trained = {_about(one) for one in everything if one.name == "best"}
     order = [*SYMPTOMS, _OTHER]
     rows: list[Row] = []
     for symptom in sorted(
         chosen, key=lambda symptom: (-chosen[symptom][0].sure_gain, order.index(symptom))
     ):
         for finding in chosen[symptom]:
-            if finding.name == "compiling" and _about(finding) in trained:
-                continue
-            _, _, steps = repaid.get(_about(finding), "").partition(" only above ")
-            number, _, below = steps.rstrip(".").partition(" steps")
-            condition = f", only above {number} steps with an empty compile cache{below}"
             low, high = finding.gain_interval or (math.nan, math.nan)
             is_first = not rows or rows[-1]["group"] != symptom.words
             rows.append(
                 {
                     "group": symptom.words,
                     "symptom": symptom.words if is_first else "",
-                    "action": finding.recommendation.rstrip(".")
-                    + condition * (finding.name == "best" and bool(number)),
+                    "action": finding.recommendation.rstrip("."),
                     "gain": math.nan if finding.gain is None else finding.gain,
                     "gain_low": low,
                     "gain_high": high,
                 }
             )
     return rows
-
-
-def _about(finding: Finding) -> tuple[str, str]:
-    """The experiment, and the configuration whose number decides, which is the first evidence."""
-    return finding.experiment, finding.evidence[0].variant if finding.evidence else ""
 
 
 def _chosen(

@@ -23,13 +23,12 @@ def advice(
     )
 
 
-UNET, SHORT_UNET, LSTM, LSTM_COMPILED = (
+UNET, SHORT_UNET, LSTM = (
     "unet-cuda-b16-w0-fp32-e5",
     "unet-cuda-b16-w0-bf16-e5",
     "lstm-cuda-b64-w0-fp32-e5",
-    "lstm-cuda-b64-w0-fp32-e5-compile",
 )
-WORKLOADS = {UNET: "unet", SHORT_UNET: "unet", LSTM: "lstm", LSTM_COMPILED: "lstm"}
+WORKLOADS = {UNET: "unet", SHORT_UNET: "unet", LSTM: "lstm"}
 
 
 CAPTURE = advice("formats", "best", "capture", 3.0, variant=UNET)
@@ -128,38 +127,6 @@ def said(rule: str, text: str, variant: str, *, gain: float | None = None) -> Fi
 
 
 ABOUT_LADDER = {"ladder": "optimization"}
-
-
-def test_advice_to_compile_names_the_steps_that_repay_it_instead_of_contradicting_it() -> None:
-    findings = [
-        said("best", "Train unet with compile and graphs instead of eager", UNET, gain=8.0),
-        said("best", "Train lstm with graphs instead of eager", LSTM, gain=6.0),
-        said("compiling", "Use it for unet only above 9 steps; below, x", UNET),
-        said("compiling", "Use compile for lstm only above 7 steps", LSTM_COMPILED),
-    ]
-
-    rows = decisions(findings, ABOUT_LADDER, workloads=WORKLOADS, has_gpu=True)
-    unet, lstm, alone = (row["action"] for row in rows)
-
-    assert "compile and graphs instead of eager, only above 9 steps" in unet
-    assert unet.endswith("; below, x")
-    assert lstm == "Train lstm with graphs instead of eager"
-    assert alone == "Use compile for lstm only above 7 steps"
-
-
-def test_steps_that_repay_compiling_stand_alone_where_its_advice_is_left_out() -> None:
-    findings = [
-        said("best", "Train unet with graphs instead of eager", UNET, gain=8.0),
-        said("best", "Train a larger unet with compile instead of eager", SHORT_UNET, gain=6.0),
-        said("compiling", "Use compile for a larger unet only above 9 steps", SHORT_UNET),
-    ]
-
-    rows = decisions(findings, ABOUT_LADDER, workloads=WORKLOADS, has_gpu=True)
-
-    assert [row["action"] for row in rows] == [
-        "Train unet with graphs instead of eager",
-        "Use compile for a larger unet only above 9 steps",
-    ]
 
 
 def test_the_gain_whose_interval_begins_highest_is_recommended_of_one_workload() -> None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpu_report.answers.estimate import (
     estimate,
@@ -31,6 +31,7 @@ from gpu_report.answers.phrases import (
     times,
 )
 from gpu_report.answers.question import (
+    HALF,
     OTHER_AXES,
     Answer,
     Compared,
@@ -45,10 +46,11 @@ from gpu_report.answers.question import (
 )
 from gpu_report.answers.scope import SOURCES, Group, Scope, saves_memory
 from gpu_report.glossary import QUALITY_TOLERANCE, Row
-from gpu_report.printing.number_format import counted
+from gpu_report.printing.number_format import count, counted
 from gpu_report.tables.bundle import fastest_of
 from gpu_report.words import listed
 
+COLD_COST: Final = "preparation_cold_s"
 MEMORY_TOLERANCE: Final = 0.10
 SUFFICES: Final = 0.95
 _MOST_RIVALS_NAMED: Final = 2
@@ -93,7 +95,13 @@ def best(group: Group) -> Answer | None:
         after = fastest_of(faster)
     gain = speedup(after, before)
     fast, slow, subject = group.words(after), group.words(before), group.title
-    advice = "" if is_of_workloads else f"Train {subject} with {fast} instead of {slow}."
+    advice = f"Train {subject} with {fast} instead of {slow}"
+    repaid = break_even(group, before, after)
+    if repaid.steps > after["optimizer_steps"]:
+        least = repaid.steps if repaid.rival is None else repaid.over_rival
+        advice += f", only above {count(least).plain()} steps with an empty compile cache"
+        if repaid.rival is not None:
+            advice += f"; below that, {group.words(repaid.rival)}"
     return decided(
         group,
         gain,
@@ -104,9 +112,37 @@ def best(group: Group) -> Answer | None:
         whether=f"{subject} is faster with {fast} than with {slow}",
         if_unclear=f"; it trained {times(gain)} as fast",
         evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
-        advice={"yes": advice},
+        advice={} if is_of_workloads else {"yes": f"{advice}."},
         gain=gain,
     )
+
+
+class BreakEven(NamedTuple):
+    """The optimizer steps from which on compiling and capturing are repaid against the baseline,
+    and against the fastest with at most half their time where that takes longer than the measured
+    training; NaN and None where there are none.
+    """
+
+    steps: float
+    rival: Row | None = None
+    over_rival: float = math.nan
+
+
+def break_even(group: Group, before: Row, after: Row) -> BreakEven:
+    """When a configuration has repaid what it compiles and captures with an empty cache."""
+    steps = float(after["break_even_steps"])
+    cheap = [row for row in group.others if row[COLD_COST] <= HALF * after[COLD_COST]]
+    rival = max([before, *cheap], key=lambda row: float(row["throughput_per_s"]))
+    if (
+        math.isfinite(steps)
+        and rival is not before
+        and ratio_of("step_time_ms", group.tables)(rival, after).against(1.0) == "above"
+    ):
+        saved_ms = rival["step_time_ms"] - after["step_time_ms"]
+        over_rival = math.ceil(1000 * (after[COLD_COST] - rival[COLD_COST]) / saved_ms)
+        if over_rival > max(steps, after["optimizer_steps"]):
+            return BreakEven(steps, rival, over_rival)
+    return BreakEven(steps)
 
 
 def _task(row: Row) -> tuple[Any, ...]:

@@ -35,7 +35,12 @@ from gpu_report.answers.question import (
     why_missing,
 )
 from gpu_report.answers.questions import axes
-from gpu_report.answers.questions.axes import MEMORY_TOLERANCE, for_speed
+from gpu_report.answers.questions.axes import (
+    COLD_COST,
+    MEMORY_TOLERANCE,
+    break_even,
+    for_speed,
+)
 from gpu_report.answers.scope import (
     OWN_LOOPS,
     Group,
@@ -50,13 +55,11 @@ from gpu_report.printing.number_format import count, duration, quantity
 from gpu_report.study.options import NO_OPTIONS, left_out, option_names
 from gpu_report.tables.bundle import (
     best_of_each,
-    fastest_of,
     grouped,
     steps_from_eager,
 )
 from gpu_report.words import device_in_words, listed, optimization_in_words, part_words
 
-_COST: Final = "preparation_cold_s"
 _LOOPS_TABLE: Final = "own_loops"
 _LOOPS: Final = OWN_LOOPS + "optimization"
 _FUSED: Final = (("fusedstep", "separate"), ("openmp", "none"), ("compile", "none"))
@@ -88,7 +91,9 @@ def compiling(scope: Scope) -> Iterator[Answer]:
         compiled = [
             row
             for row in group.others
-            if row[_COST] > 0 and row[_COST] > before[_COST] and row["optimizer_steps"] > 0
+            if row[COLD_COST] > 0
+            and row[COLD_COST] > before[COLD_COST]
+            and row["optimizer_steps"] > 0
         ]
         if compiled:
             is_measured = True
@@ -104,35 +109,23 @@ def compiling(scope: Scope) -> Iterator[Answer]:
 
 
 def _compiling(group: Group, before: Row, after: Row) -> Answer:
-    gain, needed = speedup(after, before), float(after["break_even_steps"])
+    gain, repaid = speedup(after, before), break_even(group, before, after)
     subject, name, epochs = group.title, group.words(after), int(after["epochs"])
     steps = int(after["optimizer_steps"])
-    cold = duration(after[_COST]).plain()
+    cold = duration(after[COLD_COST]).plain()
     warm = duration(after["preparation_time_s"]).plain()
     costs = {"cold-cache compile time": cold, "compile and capture time": warm}
-    when, advice, shorter = "saves no time that could repay it", "", ""
-    if math.isfinite(needed):
-        needed_steps = costs["break-even steps"] = count(needed).plain()
-        needed_epochs = quantity(needed / (steps / epochs)).plain()
+    when = "saves no time that could repay it"
+    if math.isfinite(repaid.steps):
+        needed_steps = costs["break-even steps"] = count(repaid.steps).plain()
+        needed_epochs = quantity(repaid.steps / (steps / epochs)).plain()
         when = f"breaks even after {needed_steps} steps ({needed_epochs} epochs)"
-        most = needed
-        cheap = [row for row in group.others if row[_COST] <= HALF * after[_COST]]
-        rival = max([before, *cheap], key=lambda row: float(row["throughput_per_s"]))
-        if (
-            rival is not before
-            and ratio_of("step_time_ms", group.tables)(rival, after).against(1.0) == "above"
-        ):
-            saved_ms = rival["step_time_ms"] - after["step_time_ms"]
-            most = max(most, 1000 * (after[_COST] - rival[_COST]) / saved_ms)
-        if steps < most and most != needed:
-            needed_steps, label = quantity(most).plain(), f"against {group.words(rival)}"
-            costs[f"break-even steps {label}"] = needed_steps
-            when += f", but after {needed_steps} steps {label}"
-            shorter = f"; below that, {group.words(rival)}"
-        if after is fastest_of(surely_faster(group.others, before)) and steps < needed:
-            advice = f"Use {name} for {subject} only above {needed_steps} steps{shorter}."
+        if repaid.rival is not None:
+            label = f"against {group.words(repaid.rival)}"
+            later = costs[f"break-even steps {label}"] = count(repaid.over_rival).plain()
+            when += f", but after {later} steps {label}"
     side = gain.against(1.0)
-    verdict: Verdict = "yes" if side == "above" and needed <= steps else "no"
+    verdict: Verdict = "yes" if side == "above" and repaid.steps <= steps else "no"
     if side == "unclear":
         verdict = "too close to call"
     compiled = f"it compiled and captured for {cold} with an empty cache, {warm} with a filled one"
@@ -152,7 +145,6 @@ def _compiling(group: Group, before: Row, after: Row) -> Answer:
         subject=subject,
         evidence=[evidence(label, cost, group.table, after) for label, cost in costs.items()],
         key=group.key,
-        advice=advice if verdict != "too close to call" else "",
     )
 
 
