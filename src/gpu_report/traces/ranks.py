@@ -122,8 +122,9 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[R
     call = np.append(work.call[kernels], np.full(len(marks), NONE))
     if not len(call):
         return
+    launch = np.append(_asked_by(work)[kernels], np.full(len(marks), NONE))
     step = step_at(
-        trace, np.where(call == NONE, start_ns, at_positions(calls.spans.start_ns, call))
+        trace, np.where(launch == NONE, start_ns, at_positions(calls.spans.start_ns, launch))
     )
     # The note that the call made of what it launched.
     ids, notes = (
@@ -165,6 +166,13 @@ def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[R
         counted[number, group] += 1
 
 
+def _asked_by(work: DeviceWork) -> Integers:
+    """The call whose step is that of each piece of work: its operation, or the launch of its graph,
+    since the operations of a graph ran before it was captured.
+    """
+    return np.where(work.in_graph, work.launch, work.call)
+
+
 def _noted(trace: Trace, note: int) -> tuple[str, str, int | None, int | None]:
     """Group, operation, size of the group and bytes."""
     if note == NONE:
@@ -192,7 +200,7 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
     if trace.device is not None:
         computes = is_kernel(trace, work.spans) & ~is_of(work.category, "communication")
         computes &= at_positions(calls.backward, work.call, missing=NONE) != NONE
-        begun_ns = calls.spans.start_ns[work.call[computes]]
+        begun_ns = calls.spans.start_ns[_asked_by(work)[computes]]
         end_ns = work.spans.end_ns[computes]
     step = step_at(trace, begun_ns)
     ends_ns = np.full(len(trace.steps), NONE)

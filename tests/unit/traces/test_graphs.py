@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from gpu_report.traces.analysis import analyse
+from gpu_report.traces.attribution import attribute
+from gpu_report.traces.graphs import with_operations
 from gpu_report.traces.idle import LAUNCHES
 from gpu_report.traces.kernels import KERNELS
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.quality import Gate
+from gpu_report.traces.ranks import exchange_of
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import TraceTables, tabulate_trace
 from gpu_report.traces.trace import Trace
@@ -137,6 +140,19 @@ def test_replayed_kernels_have_operation_and_phase_of_the_uncaptured_step() -> N
         "activation": 0.04,
         "copy": 0.01,
     }
+
+
+def test_collectives_of_a_graph_are_in_the_steps_that_replay_it() -> None:
+    names = (GEMM, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    operations = (("backward", "MmBackward0", names[0]), ("backward", "nccl:all_reduce", names[1]))
+    linked = with_operations(attribute(replays(*names)), attribute(uncaptured(*operations)))
+
+    found = exchange_of(*linked).collectives
+
+    assert [(row["step"], row["operation"]) for row in found] == [
+        (1, "all-reduce"),
+        (2, "all-reduce"),
+    ]
 
 
 def test_the_host_and_the_steps_are_those_of_the_replays() -> None:
