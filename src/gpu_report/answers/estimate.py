@@ -162,15 +162,19 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
     def ratio(row: Row, other: Row) -> Estimate:
         spread = spread_between(tables, row, other)
         found = estimate(row, column).over(estimate(other, column), spread)
-        return replace(found, doubts=(*found.doubts, *_doubts_between(row, other, spread)))
+        return between_sessions(found, row, other, tables)
 
     return ratio
 
 
-def _doubts_between(row: Row, other: Row, spread: Spread | None) -> tuple[str, ...]:
-    """That no sentinel shows how far the sessions of these two differ, where they are of two."""
-    is_unknown = spread is None and row["session"] != other["session"]
-    return (UNKNOWN_SPREAD,) if is_unknown else ()
+def between_sessions(found: Estimate, row: Row, other: Row, tables: Tables) -> Estimate:
+    """The comparison of these two with what their sessions say of it: whether they are two, and
+    whether a sentinel shows how far these differ.
+    """
+    is_of_two = row["session"] != other["session"]
+    is_known = spread_between(tables, row, other) is not None
+    doubts = (UNKNOWN_SPREAD,) if is_of_two and not is_known else ()
+    return replace(found, doubts=(*found.doubts, *doubts), is_of_two_sessions=is_known)
 
 
 def _doubts_of_sessions(marks: str) -> tuple[str, ...]:
@@ -207,14 +211,12 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
     """The throughput over that of any other variant, as `bundle.gain_over` compares the two, with
     the doubts.
     """
-    spread = spread_between(tables, row, baseline)
-    doubts = doubts_about("throughput_per_s", row, baseline)
-    return Estimate(
+    found = Estimate(
         **vars(bundle.gain_over(tables, row, baseline)),
-        doubts=(*doubts, *_doubts_between(row, baseline, spread)),
+        doubts=doubts_about("throughput_per_s", row, baseline),
         null=1.0,
-        is_of_two_sessions=spread is not None,
     )
+    return between_sessions(found, row, baseline, tables)
 
 
 def quality_change(row: Row, before: Row) -> Estimate:

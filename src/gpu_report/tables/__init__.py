@@ -114,7 +114,7 @@ MADE_BY: Final[Mapping[Table, Callable[[Measured], Iterable[Row]]]] = {
     EFFICIENCY: lambda of: tabulate_efficiency(of.records, of.calibration),
     SCALING: lambda of: tabulate_scaling(of.records, of.sessions),
     OWN_LOOPS: lambda of: tabulate_own_loops(of.records, of.calibration, of.traces),
-    COMMUNICATION: lambda of: tabulate_communication(of.records, of.traces),
+    COMMUNICATION: lambda of: tabulate_communication(of.records, of.traces, of.sessions),
     MODEL_SPLITS: lambda of: tabulate_model_splits(of.records, of.sessions),
     BATCH_SIZES: lambda of: tabulate_batch_sizes(of.searches),
     CATEGORY_SPEEDUPS: lambda of: tabulate_category_speedups(

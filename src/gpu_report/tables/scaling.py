@@ -24,7 +24,9 @@ unequal parts, or the exchange of gradients, and not the size of the micro-batch
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from operator import mul
 from statistics import fmean, median
 from typing import Final
 
@@ -51,7 +53,6 @@ from gpu_report.tables.statistics import (
     WORKLOAD,
     BySeed,
     Summary,
-    difference,
     metric,
     ratio,
     summarise,
@@ -319,15 +320,17 @@ NO_COMMUNICATION: Final = "nocomm"
 
 
 def tabulate_communication(
-    records: Iterable[Record], traces: Mapping[str, TraceTables]
+    records: Iterable[Record],
+    traces: Mapping[str, TraceTables],
+    sessions: Sessions = ONE_SESSION,
 ) -> Iterator[Row]:
-    """The table COMMUNICATION in reading order: t - t_bound of the wall time per step, process by
-    process.
+    """The table COMMUNICATION in reading order: 1 - t_bound / t of the wall time per step, process
+    by process, and that share of the mean step.
 
     The bound, a twin with the option nocomm, leaves out what DistributedDataParallel sends: the
     gradients to be averaged, and BatchNorm's buffers of rank 0. No timer of one rank gives the
     difference: NCCL's kernels run beside those that compute, take streaming multiprocessors from
-    them, and wait for other ranks inside themselves. The difference holds all of that. The trace's
+    them, and wait for other ranks inside themselves. The comparison holds all of that. The trace's
     interval union, beside it, is the time in which a collective and no other kernel ran: what
     collectives slow down others by is not in it.
     """
@@ -353,12 +356,14 @@ def tabulate_communication(
             and same_protocol(record, bound)
         ):
             steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
-            exposed = difference(steps_ms, bounds_ms)
-            shares = [
-                1 - bounds_ms[begin] / step_ms
-                for begin, step_ms in steps_ms.items()
-                if begin in bounds_ms and exposed.count
+            # One side may have fewer processes, by a time budget.
+            pairs = [
+                {seed: one[seed] for seed in steps_ms if seed in bounds_ms}
+                for one in (bounds_ms, steps_ms)
             ]
+            spread = sessions.between(record, bound, *pairs)
+            share = ratio(*pairs, spread=spread).mapped(lambda rest: 1 - rest)
+            step_ms = summarise([*pairs[1].values()]).value
             buckets_mib = [BUCKETS_MIB[name] for name in names if name in BUCKETS_MIB]
             yield {
                 "variant": variant.slug,
@@ -368,8 +373,8 @@ def tabulate_communication(
                 "bucket_mib": next(iter(buckets_mib), 25),  # 25: DDP's without an option
                 **summarise([*steps_ms.values()]).as_columns("step_wall_ms"),
                 **summarise([*bounds_ms.values()]).as_columns("step_bound_ms"),
-                **exposed.as_columns("exposed_ms"),
-                **summarise(shares, scale="linear").as_columns("exposed_share"),
+                **share.mapped(partial(mul, step_ms)).as_columns("exposed_ms"),
+                **share.as_columns("exposed_share"),
                 "exposed_in_trace_ms": in_trace_ms.get(record.variant, math.nan),
             }
 

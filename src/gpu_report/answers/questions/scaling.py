@@ -14,7 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from gpu_report.answers.estimate import Estimate, against_other, estimate, ratio_of, speedup
+from gpu_report.answers.estimate import (
+    Estimate,
+    against_other,
+    between_sessions,
+    estimate,
+    ratio_of,
+    speedup,
+)
 from gpu_report.answers.phrases import as_share, evidence_of_columns, shown, times
 from gpu_report.answers.question import (
     Answer,
@@ -224,7 +231,9 @@ def hidden(scope: Scope) -> Iterator[Answer]:
         if defaults is None or "bound" not in defaults:
             yield missing(group, "no training without communication was measured")
             continue
-        share = against_other(defaults, "exposed_share", variants[defaults["bound"]])
+        bound = variants[defaults["bound"]]
+        share = against_other(defaults, "exposed_share", bound)
+        share = between_sessions(share, defaults, bound, scope.tables)
         yield decided(
             group,
             share,
