@@ -132,3 +132,15 @@ def test_the_first_page_is_the_summary_and_the_second_what_limits_each_model(
     assert "References" in first
     assert second.lstrip().startswith("2\n")
     assert "What limits each model" in second
+
+
+def test_what_to_do_is_in_its_section_though_its_table_fits_no_begun_page(tmp_path: Path) -> None:
+    folder = write_project(tmp_path, "cpu")
+    (table,) = folder.glob("floats/tab/*/decisions.tex")
+    tall = "\\begin{gpureptable}\\vspace*{0.6\\textheight}"
+    table.write_text(table.read_text("utf-8").replace("\\begin{gpureptable}", tall), "utf-8")
+
+    text = said_by("pdftotext", compile_report(folder, dated=DATED), "-")
+
+    places = [text.rindex(head) for head in ("What to do, by symptom", "Networks and data\n")]
+    assert places == sorted(places)
