@@ -331,8 +331,8 @@ class TableBlock:
     """By the letter that is raised in the rows that a note is on; a page has those of its rows."""
     source: str = ""
     numbers: tuple[KeyedNumber, ...] = ()
-    has_intervals: bool = False
-    """Whether a number has a 95 % interval beside it."""
+    intervals: frozenset[str] = frozenset()
+    """How a number has its 95 % interval beside it: `ends` in parentheses, or the larger `half`."""
 
     def pages(self, lines_per_page: int = LINES_PER_PAGE) -> list["TableBlock"]:
         """The table in parts that fit a page each, cut where a group begins if one does; the first
@@ -455,8 +455,10 @@ def table(
         },
         source=source,
         numbers=tuple(_keyed(rows, texts, metrics, quantities, name=name, source=source)),
-        has_intervals=any(
-            number.has_interval for found in quantities for number in found if intervals
+        intervals=frozenset(
+            "half" if number.either_side else "ends"
+            for number in chain.from_iterable(quantities)
+            if intervals and number.has_interval
         ),
     ).pages()
 

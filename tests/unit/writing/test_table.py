@@ -71,6 +71,14 @@ def test_a_flag_is_a_letter_behind_the_name_and_is_explained_below() -> None:
     assert "interval" in note
 
 
+def test_a_note_explains_only_the_intervals_that_the_table_has() -> None:
+    lopsided = {**ROWS[1], "speedup_high": 20.0}
+
+    assert block(intervals=False).intervals == set()
+    assert block().intervals == {"half"}
+    assert block([ROWS[1], lopsided]).intervals == {"half", "ends"}
+
+
 def test_a_long_table_is_cut_into_pages_whose_labels_differ() -> None:
     pages = block().pages(2)
 
