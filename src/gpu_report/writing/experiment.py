@@ -378,8 +378,8 @@ class ExperimentResults:
 
 
 def notes_on_short_trainings(rows: Sequence[Row]) -> list[str]:
-    """After how few steps the quality of a model was measured, where epochs are shortened or it is
-    no better than chance.
+    """After how few steps the quality of models was measured, a sentence about those whose epochs
+    are shortened, and one about those that are no better than chance.
     """
     by_chance = [
         row
@@ -392,14 +392,14 @@ def notes_on_short_trainings(rows: Sequence[Row]) -> list[str]:
         if row not in by_chance and row["epoch_time_projected"] and math.isfinite(row["quality"])
     ]
     return [
-        f"After {range_words(int(row['optimizer_steps']) for row in alike)} optimizer steps, the "
-        f"{alike[0]['quality_name']} of {title} is "
-        f"{what.format(quantity(alike[0]['quality_chance']).plain())}."
+        f"After {range_words(int(row['optimizer_steps']) for row in some)} optimizer steps, the "
+        f"{' or '.join(dict.fromkeys(row['quality_name'] for row in some))} of "
+        f"{listed([*models])} is {what.format(listed([*dict.fromkeys(models.values())]))}."
         for what, some in (
-            ("no better than chance ({})", by_chance),
+            ("no better than chance yet ({})", by_chance),
             ("not that of a finished training", short),
         )
-        for title, alike in grouped(some, title_cell).items()
+        if (models := {title_cell(row): quantity(row["quality_chance"]).plain() for row in some})
     ]
 
 

@@ -51,8 +51,8 @@ SHORT: Final = {
 @pytest.mark.parametrize(
     ("quality", "projected", "said"),
     [
-        (9.1, True, "After 6 optimizer steps, the loss of GPT-2 is no better than chance (5.55)."),
-        (9.1, False, "After 6 optimizer steps, the loss of GPT-2 is no better than chance (5.55)."),
+        (9.1, True, "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55)."),
+        (9.1, False, "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55)."),
         (
             3.2,
             True,
@@ -72,8 +72,10 @@ def test_a_quality_that_shows_no_finished_training_is_no_result_of_one(
 
 def test_of_a_model_only_the_steps_after_which_it_is_no_better_than_chance_are_called_so() -> None:
     rows = [{**SHORT, "quality": loss, "optimizer_steps": 12 * loss} for loss in (9, 2, 3)]
+    rows += [{**rows[1], "workload_title": "U-Net"}]
 
     assert notes_on_short_trainings(rows) == [
-        "After 108 optimizer steps, the loss of GPT-2 is no better than chance (5.55).",
-        "After 24 to 36 optimizer steps, the loss of GPT-2 is not that of a finished training.",
+        "After 108 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55).",
+        "After 24 to 36 optimizer steps, the loss of GPT-2 and U-Net is not that of a finished "
+        "training.",
     ]
