@@ -51,8 +51,16 @@ SHORT: Final = {
 @pytest.mark.parametrize(
     ("quality", "projected", "said"),
     [
-        (9.1, True, "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55)."),
-        (9.1, False, "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55)."),
+        (
+            9.1,
+            True,
+            "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55).",
+        ),
+        (
+            9.1,
+            False,
+            "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55).",
+        ),
         (
             3.2,
             True,

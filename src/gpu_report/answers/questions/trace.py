@@ -28,7 +28,7 @@ from gpu_report.answers.question import (
 )
 from gpu_report.answers.scope import TRACE, Scope, differences, key_of
 from gpu_report.glossary import PRECISIONS, Row
-from gpu_report.printing.number_format import quantity, share
+from gpu_report.printing.number_format import counted, quantity, share
 from gpu_report.study.options import is_bound
 from gpu_report.tables.bundle import eager_and_fastest, grouped, rows_of, steps_from_eager
 from gpu_report.tables.marks import FLAGS_OF_SPEED, marks_in
@@ -157,7 +157,7 @@ def _idle_models(scope: Scope) -> str:
 
 def _not_shown(traces: int) -> str:
     """The end of a sentence that counts traces, about those that it leaves out."""
-    return f"; {traces} trace{'s lack' if traces > 1 else ' lacks'} this" if traces else ""
+    return f"; {counted(traces, 'other trace')} could not be judged" if traces else ""
 
 
 def _no_trace_shows(row: Row, reason: str) -> str:

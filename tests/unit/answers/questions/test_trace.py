@@ -73,7 +73,9 @@ def test_a_trace_that_cannot_show_it_does_not_keep_the_others_from_saying_no() -
         found = Case(finding=finding_of(advice), verdict="no", edits=edits).derive()
 
         assert found.verdict == "no"
-        assert re.search(r"in none of \d+ .*; 1 trace lacks this\.$", found.statement)
+        assert re.search(
+            r"in none of \d+ .*; 1 other trace could not be judged\.$", found.statement
+        )
 
 
 def test_the_gpu_s_idle_time_and_its_short_kernels_are_not_asked_about_again() -> None:
@@ -212,7 +214,7 @@ def test_traces_that_do_not_show_are_counted_apart_and_their_advice_does_not_cou
 
     found = Case(finding=finding_of(advice), verdict="yes", edits=edits).derive()
 
-    assert found.statement.endswith("; 1 trace lacks this.")
+    assert found.statement.endswith("; 1 other trace could not be judged.")
     assert SLOWED not in {evidence.variant for evidence in found.evidence}
 
 
@@ -325,7 +327,7 @@ def test_copies_are_no_bottleneck_where_none_of_the_traces_that_show_them_has_on
     answer = found(COPYING, *steps(copies=0.1), *steps(copies=MISSING, variant=RESIDENT))
 
     assert answer.verdict == "no"
-    assert answer.statement.endswith("; 1 trace lacks this.")
+    assert answer.statement.endswith("; 1 other trace could not be judged.")
 
 
 CASES = [*TRACE_CASES, *SHARE_CASES]
