@@ -77,7 +77,7 @@ SCALED: Final = (
     metric("longer_ms", "longer step", "ms"),
     *STEP_PARTS,
 )
-SCALED_NOTES: Final = (
+_SCALED_NOTES: Final = (
     "Longer step: the increase over the step on one GPU, in total and by part. Computing and "
     "copying: kernels and copies on the GPU, except communication; exchange: communication while "
     "nothing else runs, without waits; idle or waiting: the GPU waits for the host or for another.",
@@ -266,6 +266,12 @@ def scaled(tables: Tables) -> list[Row]:
     return found
 
 
+def scaled_notes(rows: Sequence[Row]) -> list[str]:
+    """What the columns of SCALED mean, and why some of these rows have gaps in them."""
+    gap = "–: no reliable profile of a step on one GPU or on several."
+    return [*_SCALED_NOTES, *([gap] if _has_gaps(rows, SCALED) else [])]
+
+
 def times_by_part(tables: Tables) -> dict[str, dict[str, float]]:
     """The milliseconds of STEP_PARTS in the timed step of each profiled variant."""
     found = {}
@@ -386,6 +392,7 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
         *([f"On all GPUs: {'; '.join(on_all)}."] if on_all else []),
         *([f"In tokens: {'; '.join(tokens)}."] if tokens else []),
+        *(["–: none, or not measured on this machine."] if _has_gaps(rows, CHAIN) else []),
         *(
             [f"Lower held-out metric with the fastest configuration: {'; '.join(lost)}."]
             if lost
@@ -393,6 +400,12 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         ),
         *notes_on_precision(tables, (row["pair"][1] for row in rows)),
     ]
+
+
+def _has_gaps(rows: Sequence[Row], columns: Sequence[Text | Metric]) -> bool:
+    """Whether one of these rows lacks a number that another one has."""
+    shown = [each for each in columns if isinstance(each, Metric) and each.is_in(rows)]
+    return any(math.isnan(row[each.column]) for each in shown for row in rows)
 
 
 def first_steps(tables: Tables, rows: Sequence[Row]) -> list[str]:

@@ -68,6 +68,15 @@ def test_the_fastest_is_compared_with_the_cpus_fastest_too() -> None:
     assert "U-Net 64px bf16, channels-last layout" in " ".join(chain_notes(tables, rows))
 
 
+def test_a_gap_in_a_row_is_explained_below_the_table_only_where_there_is_one() -> None:
+    tables = studied()
+    rows = [row for row in chains(tables) if row["model"] == "U-Net 64px"]
+    without = [{**rows[0], "eager": math.nan}]
+
+    assert "–: none" not in " ".join(chain_notes(tables, rows))
+    assert "–: none" in " ".join(chain_notes(tables, [*rows, *without]))
+
+
 def test_a_lower_held_out_metric_with_the_fastest_is_named_below_the_table() -> None:
     tables = studied()
     surely, maybe = (
