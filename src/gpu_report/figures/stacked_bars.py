@@ -66,7 +66,8 @@ REST: Final = "all others"
 BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": palette.QUIET, "linewidth": 0.4}
 HATCH_WITHOUT_COLOR: Final = "///"
 LEGEND_COLUMNS: Final = 6
-_SMALLEST_LABELLED_SHARE: Final = 0.06
+_LABELLED: Final = 0.06
+"""The smallest part of the axis that has room for its number."""
 
 
 def stacked_bars_figure(
@@ -102,16 +103,20 @@ def stacked_bars_figure(
         entries.append(
             Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
         )
-    occurring = set(shares.loc[shares["variant"].isin(shown.rows["variant"]), "category"])
+    drawn = shares[shares["variant"].isin(shown.rows["variant"])]
+    occurring = set(drawn["category"])
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
         legend[REST] = palette.OTHERS
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading=text_heading)
+    longest = drawn.groupby("variant")["share"].sum().max() if len(drawn) else 0.0
+    width = min(1.0, 1.05 * longest) or 1.0
     for position, variant in zip(positions, shown.rows["variant"], strict=True):
         if variant in has_shares:
-            _draw_segments(axes, position, shares[shares["variant"] == variant], colors)
-    axes.set_xlim(0, 100)
+            of_variant = shares[shares["variant"] == variant]
+            _draw_segments(axes, position, of_variant, colors, least=_LABELLED * width)
+    axes.set_xlim(0, 100 * width)
     axes.set_xlabel(axis_label)
     axes.grid(visible=False)
     add_color_legend(figure, legend)
@@ -119,7 +124,7 @@ def stacked_bars_figure(
 
 
 def _draw_segments(
-    axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str]
+    axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str], *, least: float
 ) -> None:
     by_category = dict(zip(shares["category"], shares["share"], strict=True))
     parts = {category: by_category.pop(category, 0.0) for category in colors}
@@ -128,11 +133,11 @@ def _draw_segments(
         color = colors.get(category, palette.OTHERS)
         axes.barh(position, 100 * part, left=left, color=color, **BAR_LOOK)
         # The sum of the rest is in no table.
-        if category != REST and part >= _SMALLEST_LABELLED_SHARE:
+        if category != REST and part >= least:
             axes.text(
                 left + 50 * part,
                 position,
-                f"{100 * part:.0f}",
+                f"{100 * part:.{0 if part >= 0.1 else 1}f}",
                 color="white" if color in palette.DARK_COLORS else palette.INK,
                 ha="center",
                 va="center_baseline",

@@ -100,6 +100,17 @@ def with_idle(idle_share: float, *, longest_us: float = 1.0, **gaps: float) -> d
     return {"step_shares": lambda _: shares, "idle_causes": lambda _: changed}
 
 
+def test_the_axis_ends_near_the_longest_bar() -> None:
+    short = with_idle(0.05, host=0.05)
+    gaps = short["idle_causes"](None)
+    short["idle_causes"] = lambda _: gaps[gaps["workload"] == "cnn"]
+
+    figure = drawn("study_idle", "models", **short)
+
+    assert 5 < figure.axes[0].get_xlim()[1] < 6
+    assert "5.0" in texts_of(figure).split("\n")
+
+
 def test_waits_for_other_ranks_alone_have_a_sum_and_no_longest_gap() -> None:
     waits = {"other ranks": 0.2}
 
