@@ -44,7 +44,14 @@ _MEMORY: Final[_Looks] = {
 }
 _OPERATIONS: Final[_Looks] = {
     "all-reduce": {"color": palette.BLUE, "marker": "o", "label": "all-reduce"},
-    "all-gather": {"color": palette.ORANGE, "marker": "s", "label": "all-gather"},
+    # Reduce-scatter is as fast and would hide a narrower line.
+    "all-gather": {
+        "color": palette.ORANGE,
+        "marker": "s",
+        "label": "all-gather",
+        "linewidth": 3,
+        "markersize": 7,
+    },
     "reduce-scatter": {"color": palette.GREEN, "marker": "^", "label": "reduce-scatter"},
     "point-to-point": {"color": palette.VERMILLION, "marker": "D", "label": "point-to-point"},
 }
@@ -184,32 +191,29 @@ _ROOM: Final = 2.0  # around points and roofs, as a factor
 def roofline_figure(tables: Tables) -> Figure:
     """Draw achieved FLOP/s over arithmetic intensity, a panel per device."""
     efficiency, metric = tables.efficiency, METRICS["achieved_flops_per_s"]
-    roofs = {device: _roofs(tables.peaks, device) for device in dict.fromkeys(efficiency["device"])}
+    roofs = {device: _roofs(tables, device) for device in dict.fromkeys(efficiency["device"])}
     handles = _roofline_handles(tables)
     legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
     figure = style.new_figure(height_in=min(2.6 * len(roofs), 7.5) + 0.2 * legend_rows)
     grid = figure.subplots(len(roofs), 1, squeeze=False, sharex=True)
     # From left of the points to right of the ridges, where a device's roofs become level.
     ridges = [peak / copy_rate for peaks, copy_rate in roofs.values() for peak in peaks.values()]
-    intensities = [*efficiency["intensity"], *ridges]
-    span = min(intensities) / _ROOM, max(intensities) * _ROOM**2
+    span = min(efficiency["intensity"]) / _ROOM, max(*efficiency["intensity"], *ridges) * _ROOM
     markers = style.workload_markers(efficiency["workload"])
     for axes, (device, (peaks, copy_rate)) in zip(grid.flat, roofs.items(), strict=True):
         own = efficiency[efficiency["device"] == device]
         own = own.assign(**metric.intervals(own))
         rates = [*own["low"], *own["value"], *peaks.values()]
         style.set_panel_title(axes, device_words(device), columns=1)
-        axes.set(xscale="log", yscale="log", ylabel="Achieved per device (FLOP/s)")
+        style.set_scale(axes, "x", [*span], span=0)
+        axes.set(yscale="log", ylabel="Achieved per device (FLOP/s)")
         axes.set(xlim=span, ylim=(min(rates) / _ROOM, max(rates) * _ROOM**2))
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(LogLocator(numticks=8))
-            axis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+        axes.yaxis.set_major_locator(LogLocator(numticks=8))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_major_formatter(
             FuncFormatter(lambda rate, _: scaled(rate, "", most_decimals=0).plain())
         )
-        used = set(own["precision"])
-        _draw_roofs(axes, {name: peaks[name] for name in peaks if name in used}, copy_rate)
+        _draw_roofs(axes, peaks, copy_rate)
         for (workload, precision), alike in own.groupby(["workload", "precision"], sort=False):
             draw_intervals(
                 axes,
@@ -235,12 +239,13 @@ def roofline_figure(tables: Tables) -> Figure:
     return figure
 
 
-def _roofs(peaks: pd.DataFrame, device: str) -> tuple[dict[str, float], float]:
-    """The peak of each precision on a device, and the rate of a copy inside it: a calibration has
-    both.
+def _roofs(tables: Tables, device: str) -> tuple[dict[str, float], float]:
+    """The peak of each precision that a device trained in, and the rate of a copy inside it: a
+    calibration has both.
     """
-    own = peaks[peaks["device"] == device]
-    products = own[own["ceiling"] == "matrix product"]
+    own = tables.peaks[tables.peaks["device"] == device]
+    used = tables.efficiency.loc[tables.efficiency["device"] == device, "precision"]
+    products = own[(own["ceiling"] == "matrix product") & own["precision"].isin(used)]
     (copy_rate,) = own.loc[own["ceiling"] == "device copy", "value"]
     return dict(zip(products["precision"], products["value"], strict=True)), copy_rate
 
