@@ -5,13 +5,13 @@ How much faster is a training on several GPUs, with more samples per step (weak 
 many (strong scaling)? Is DataParallel worth its simplicity? How much communication is exposed, and
 which setting pays?
 
-From how many micro-batches does a pipeline train faster than one GPU, and what memory does FSDP2
-save?
+From how many micro-batches does a pipeline train faster than one GPU, and does FSDP2 save memory?
 """
 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Final
 
 from gpu_report.answers.estimate import (
@@ -47,6 +47,7 @@ from gpu_report.printing.number_format import counted
 from gpu_report.study.options import option_names
 from gpu_report.tables.bundle import Tables, fastest_of, grouped, rows_of
 from gpu_report.words import (
+    batch_size_words,
     fields_along,
     listed,
     model_words,
@@ -62,6 +63,7 @@ _TABLE: Final = "scaling_efficiency"
 _WEAK: Final = {"weak_efficiency": "weak efficiency"}
 _OVER_ONE: Final = "speedup_over_one"
 _SAVED: Final = "memory_saved_share"
+_PEAK: Final = "memory_allocated_most_mib"
 _NOTHING_ALONE: Final = "one device was not measured with the same batch"
 _OF_TASK: Final = ("devices", "batch_size", "precision", "optimization")
 
@@ -113,17 +115,8 @@ def data_parallel(scope: Scope) -> Iterator[Answer]:
     devices with the same samples, intervals included. PyTorch discourages it.
     """
     weak = [row for row in _shared(scope.tables, scope.rows) if row["is_weak"]]
-    for group in _by_model(weak):
-        pairs = [
-            (ddp, dp)
-            for dp in group.rows
-            for ddp in group.rows
-            if (ddp["strategy"], dp["strategy"]) == ("ddp", "dp")
-            and all(ddp[name] == dp[name] for name in _OF_TASK)
-        ]
-        if not pairs:
-            continue
-        ddp, dp = max(pairs, key=lambda pair: int(pair[0]["devices"]))
+    for group, pairs in _beside_ddp(weak, "dp"):
+        dp, ddp = max(pairs, key=lambda pair: int(pair[0]["devices"]))
         ratio = ratio_of("throughput_per_s", scope.tables)(dp, ddp)
         yield decided(
             group,
@@ -219,6 +212,24 @@ def _by_model(rows: Iterable[Row]) -> list[Group]:
     ]
 
 
+def _beside_ddp(
+    rows: Iterable[Row], strategy: str
+) -> Iterator[tuple[Group, list[tuple[Row, Row]]]]:
+    """Of each model the trainings by a strategy, each with that by DistributedDataParallel of the
+    same samples on as many devices, in the same precision with the same options.
+    """
+    for group in _by_model(rows):
+        pairs = [
+            (row, ddp)
+            for row in group.rows
+            for ddp in group.rows
+            if (row["strategy"], ddp["strategy"]) == (strategy, "ddp")
+            and all(row[name] == ddp[name] for name in _OF_TASK)
+        ]
+        if pairs:
+            yield group, pairs
+
+
 @question("How much communication is exposed?", DDP_OPTIONS)
 def hidden(scope: Scope) -> Iterator[Answer]:
     """The limit is 5 % of a step, intervals included: no setting of DDP can hide more than what is
@@ -296,7 +307,7 @@ def pipeline(scope: Scope) -> Iterator[Answer]:
     """A number of them does if the whole interval of the pipeline's throughput over that of one
     plain process with the same batch is above 1.
     """
-    for group, plain, ddp in _beside_plain(scope, "pipeline"):
+    for group, plain, ddp in _pipelines(scope):
         figures = [(row, against_other(row, _OVER_ONE, plain)) for row in group.rows]
         known = [(row, figure) for row, figure in figures if figure.known]
         if not known:
@@ -311,6 +322,13 @@ def pipeline(scope: Scope) -> Iterator[Answer]:
         if ddp is not None:
             reached = times(estimate(ddp, _OVER_ONE), short=True)
             measured += f"; DistributedDataParallel reaches {reached} that throughput"
+        saving = [row for row in group.rows if row[_SAVED] >= MEMORY_TOLERANCE]
+        if saving:
+            least = max(saving, key=itemgetter(_SAVED))
+            measured += (
+                f"; with m = {least['micro_batches']} it takes the least memory, "
+                f"{shown(least, _SAVED, short=True)} less than one device"
+            )
         verdict = compared.any_on("above")
         statement = f"{_from_how_many(compared)} for {group.title}"
         if verdict == "too close to call":
@@ -340,44 +358,51 @@ def _from_how_many(compared: Compared) -> str:
     return f"From {enough[0]} on" + (", the fewest measured," if enough == measured else "")
 
 
-@question("Does FSDP2 save memory against one GPU?", MODEL_SPLIT)
+@question(
+    "Does FSDP2 save memory compared with DistributedDataParallel?", "parallelism", MODEL_SPLIT
+)
 def sharded(scope: Scope) -> Iterator[Answer]:
-    """Saving means at least 10 % less at the peak, intervals included: allocators hand out memory
-    in blocks, so that less than that is not due to the training. Part of the saving comes from the
-    batch: each device has a share of it.
+    """Saving means at least 10 % less at the peak of a device that has the same samples, in the
+    same precision with the same options, intervals included: allocators hand out memory in blocks,
+    so that less than that is not due to the training.
     """
-    for group, plain, ddp in _beside_plain(scope, "fsdp"):
-        fsdp = group.rows[0]
-        saved = against_other(fsdp, _SAVED, plain)
-        yield decided(
-            group,
-            saved,
-            limit=MEMORY_TOLERANCE,
-            limit_in_words="10 %",
-            yes=f"{group.title} saved memory",
-            no=f"{group.title} saved little",
-            whether=f"{group.title} saves memory",
-            measured=f": {as_share(saved, short=True)} on the device with most, at "
-            f"{shown(fsdp, _OVER_ONE, short=True)} the throughput{_beside_ddp(scope, fsdp, ddp)}.",
-            evidence=evidence_of(group, {_SAVED: "memory saved"}),
-            unknown=_NOTHING_ALONE,
+    memory, rate = ratio_of(_PEAK), ratio_of("throughput_per_s", scope.tables)
+    known = [row for row in _shared(scope.tables, scope.rows) if row[_PEAK] > 0]
+    for group, pairs in _beside_ddp(known, "fsdp"):
+        figures = [
+            (
+                {**fsdp, "speed": times(rate(fsdp, ddp), short=True)},
+                memory(fsdp, ddp).mapped(lambda left: 1 - left),
+            )
+            for fsdp, ddp in pairs
+        ]
+        compared = Compared(
+            group=group, pairs=figures, limit=MEMORY_TOLERANCE, limit_in_words="10 %"
+        )
+        each = compared.listed(
+            figures,
+            lambda row, saved: (
+                f"{as_share(saved, short=True)} at {row['speed']} the throughput "
+                f"({batch_size_words(row)}, {row['configuration']})"
+            ),
+        )
+        verdict, subject = compared.any_on("above"), group.title
+        doubt = f"Whether {subject} saves memory is too close to call, because {compared.doubt}"
+        said = {"yes": f"{subject} saved memory", "no": f"{subject} saved little"}
+        yield Answer(
+            verdict=verdict,
+            statement=f"{said.get(verdict, doubt)}: {each}.",
+            subject=subject,
+            evidence=evidence_of_columns(
+                [row for pair in pairs for row in pair], {_PEAK: "peak memory"}, _TABLE
+            ),
+            key=group.key,
         )
 
 
-def _beside_ddp(scope: Scope, fsdp: Row, ddp: Row | None) -> str:
-    """What DistributedDataParallel takes for the same, as the end of a sentence about FSDP2."""
-    if ddp is None:
-        return ""
-    saved, speed = (shown(ddp, column, short=True) for column in (_SAVED, _OVER_ONE))
-    words = f"; DistributedDataParallel saved {saved} at {speed} the throughput"
-    if ratio_of("throughput_per_s", scope.tables)(ddp, fsdp).against(1.0) == "above":
-        words += ", so FSDP2 is for models that do not fit with DistributedDataParallel"
-    return words
-
-
-def _beside_plain(scope: Scope, strategy: str) -> Iterator[tuple[Group, Row, Row | None]]:
-    """The trainings by a strategy on one number of devices, by their micro-batches; one plain
-    process with the same batch; and DistributedDataParallel on as many devices where measured.
+def _pipelines(scope: Scope) -> Iterator[tuple[Group, Row, Row | None]]:
+    """The pipelines on one number of devices, by their micro-batches; one plain process with the
+    same batch; and DistributedDataParallel on as many devices where measured.
     """
     rows = {row["variant"]: row for row in scope.rows}
     shared = [
@@ -389,7 +414,7 @@ def _beside_plain(scope: Scope, strategy: str) -> Iterator[tuple[Group, Row, Row
     by_plain = grouped(shared, lambda row: (row["plain"], row["devices"]))
     for (name, devices), together in by_plain.items():
         plain = rows[name]
-        chosen = [row for row in together if row["strategy"] == strategy]
+        chosen = [row for row in together if row["strategy"] == "pipeline"]
         if not chosen:
             continue
         title = titled(plain, plains, leave_out=fields_along(scope.axis, ()))

@@ -8,17 +8,24 @@ from gpu_report.answers.questions import derive_findings
 from tests.unit.answers.editing import Case, Edit, cases, edited, figure, one
 from tests.unit.answers.shared import SharedCase, base_of_shared, split
 
-PIPELINE, SHARDED = (
-    f"model_split_{name}/unet_128px_cuda_1_part_on_2" for name in ("pipeline", "sharded")
-)
+PIPELINE = "model_split_pipeline/unet_128px_cuda_1_part_on_2"
+SHARDED = "model_split_sharded/u_net_128px"
 
 
 def over_one(*names: str, value: float, spread: float = 0.01) -> list[Edit]:
     return [split(name, **figure("speedup_over_one", value, spread)) for name in names]
 
 
-def saved(value: float, spread: float) -> list[Edit]:
-    return [split("fsdp2", **figure("memory_saved_share", value, spread))]
+def peaks(*, fsdp_mib: float, spread_mib: float = 10.0) -> list[Edit]:
+    """The memory of FSDP2 beside 1000 MiB of DistributedDataParallel."""
+    return [
+        Edit(
+            table="scaling_efficiency",
+            where={"strategy": strategy, "workload": "unet"},
+            cells=figure("memory_allocated_most_mib", mib, spread_mib),
+        )
+        for strategy, mib in (("ddp", 1000.0), ("fsdp", fsdp_mib))
+    ]
 
 
 PIPELINES = ("b64-w0-fp32-e3-pipeline2", "b64a2-w0-fp32-e3-pipeline2", "b64a4-w0-fp32-e3-pipeline2")
@@ -36,12 +43,34 @@ CASES: list[Case] = [
     *cases(
         SHARDED,
         kind=SharedCase,
-        yes=saved(0.4, 0.01),
-        no=saved(0.05, 0.01),
-        unresolved=saved(0.1, 0.01),
-        missing=[split("fsdp2", memory_saved_share=math.nan)],
+        yes=peaks(fsdp_mib=600.0),
+        no=peaks(fsdp_mib=950.0),
+        unresolved=peaks(fsdp_mib=900.0),
     ),
 ]
+
+
+def test_fsdp_saves_what_it_takes_less_than_ddp_whatever_one_process_takes() -> None:
+    half_of_one = split("fsdp2", **figure("memory_saved_share", 0.5))
+    edits = [*peaks(fsdp_mib=950.0, spread_mib=0.0), half_of_one]
+
+    found = SharedCase(finding=SHARDED, verdict="no", edits=edits).derive()
+
+    assert "saved little: 5.0 % at" in found.statement
+    assert "the throughput (32 per GPU, uncompiled fp32)." in found.statement
+
+
+@pytest.mark.parametrize(("saved", "said"), [(0.6, "with m = 2 it takes the least"), (0.05, "")])
+def test_a_pipeline_is_said_to_save_memory_only_where_it_does(saved: float, said: str) -> None:
+    edits = [
+        split(name, **figure("memory_saved_share", share))
+        for name, share in zip(PIPELINES, (-0.1, saved, math.nan), strict=True)
+    ]
+
+    found = SharedCase(finding=PIPELINE, verdict="yes", edits=edits).derive()
+
+    assert said in found.statement
+    assert ("memory" in found.statement) == bool(said)
 
 
 @pytest.mark.parametrize("name", ["ddp_options", "model_split"])
