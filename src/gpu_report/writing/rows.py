@@ -382,7 +382,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
         row for row in on_gpus if row["devices"] > 1 and math.isfinite(row["base_speedup"])
     ]
     in_weak = [row for row in on_several if not row["is_divided"]]
-    weak, by_batch = (grouped(in_weak, key).values() for key in (model_cell, itemgetter("heading")))
+    weak = grouped(in_weak, model_cell).values()
     strong = best_of_each(
         [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
     )
@@ -391,7 +391,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
         *(("strong: most samples/s", row, estimate(row, "base_speedup")) for row in strong),
     ]
     advice = [(situation, *_decided(row, figure)) for situation, row, figure in compared]
-    advice += [found for own in by_batch for found in _by_memory(own)]
+    advice += _by_memory(machine, in_weak)
     return [
         {"situation": situation, "use": use, "measured": "; ".join(words for *_, words in alike)}
         for (situation, use), alike in grouped(advice, lambda each: each[:2]).items()
@@ -409,32 +409,31 @@ def _fastest(rows: Sequence[Row]) -> tuple[Row, Estimate]:
     return best, rate.over(estimate(alone, "base_throughput_per_s"))
 
 
-def _by_memory(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
-    """Of rows with as many samples per device, what takes the least memory of each device, the
-    fastest unless another takes less for sure; and what FSDP2 saves and loses where
-    DistributedDataParallel of the same code takes more. Of peaks only those that are known.
+def _by_memory(machine: MachineResults, rows: Iterable[Row]) -> Iterator[tuple[str, str, str]]:
+    """Where FSDP2 takes less memory of each device than DistributedDataParallel of the same code
+    with as many samples per device, by how much and at which speed, with what its step waits for.
     """
     memory, rate = (ratio_of(each) for each in ("memory_allocated_most_mib", "throughput_per_s"))
-    fastest, _ = _fastest(rows)
-    known = [row for row in rows if math.isfinite(row["memory_allocated_most_mib"])]
-    smallest = min(known, key=itemgetter("memory_allocated_most_mib"), default=fastest)
-    if memory(smallest, fastest).against(1.0) != "below":
-        smallest = fastest
-    peak = METRICS["memory_allocated_most_mib"].quantity(smallest).plain(interval=False)
-    kept = f"{_times(rate(smallest, fastest))} the samples/s of"
-    beside = "also" if smallest is fastest else kept
-    words = f"{smallest['heading']} {peak}, {beside} the fastest ({smallest['configuration']})"
-    if smallest in known:
-        yield "weak: least memory on several GPUs", _on_devices(smallest), words
-    for row in [row for row in rows if row["strategy"] == "fsdp"]:
+    parts = times_by_part(machine.tables)
+    for row in rows:
         for ddp in alike(rows, row, "heading", "configuration", "devices"):
-            saved, kept = memory(row, ddp), _times(rate(row, ddp))
-            if ddp["strategy"] == "ddp" and saved.against(1.0) == "below":
-                words = f"{row['heading']} {_times(saved)} the memory and {kept} the samples/s"
+            saved = memory(row, ddp)
+            of_both = (row["strategy"], ddp["strategy"])
+            if of_both == ("fsdp", "ddp") and saved.against(1.0) == "below":
+                waits = [
+                    f"{quantity(parts[row['variant']][column], 'ms').plain()} {what}"
+                    for column, what in (
+                        ("idle_ms", "idle or waiting"),
+                        ("exchange_ms", "exchange"),
+                    )
+                    if row["variant"] in parts
+                ]
+                code = "; ".join(filter(None, (row["configuration"], ", ".join(waits))))
                 yield (
-                    "weak: too large for DDP",
+                    "weak: least memory",
                     _on_devices(row),
-                    f"{words} of DDP ({row['configuration']})",
+                    f"{row['heading']} {_times(saved)} the memory and {_times(rate(row, ddp))} the "
+                    f"samples/s of DDP ({code})",
                 )
 
 

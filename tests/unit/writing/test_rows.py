@@ -1,4 +1,5 @@
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -163,7 +164,7 @@ def test_what_is_not_faster_for_sure_or_was_not_compared_is_no_advice(
 
 
 @pytest.mark.parametrize(("of_ddp", "saves"), [(0.9, True), (1.1, False)])
-def test_fsdp_is_for_what_does_not_fit_with_ddp_and_the_least_memory_is_in_mib(
+def test_the_least_memory_is_that_of_fsdp_where_ddp_of_the_same_code_takes_more(
     of_ddp: float, *, saves: bool
 ) -> None:
     machine, shown = scaling()
@@ -172,39 +173,29 @@ def test_fsdp_is_for_what_does_not_fit_with_ddp_and_the_least_memory_is_in_mib(
     memory *= frame["optimization"].map({"none": 1.0}).fillna(0.5)
     ends = {"": 1.0, "_low": 0.99, "_high": 1.01}
     peaks = {f"memory_allocated_most_mib{end}": by * memory for end, by in ends.items()}
+    measured = frame.assign(**peaks)
 
-    found = used(*with_scaling(machine, frame.assign(**peaks)), shown)
+    found = used(*with_scaling(machine, measured), shown)
+    (unknown,) = with_scaling(machine, measured.assign(memory_allocated_most_mib=math.nan))
 
-    least = found["weak: least memory on several GPUs"]
-    assert least["use"] == "DDP on 2"
-    assert "50.00 MiB" in least["measured"]
-    assert ("weak: too large for DDP" in found) == saves
+    assert ("weak: least memory" in found) == saves
+    assert "weak: least memory" not in used(unknown, shown)
     if saves:
-        too_large = found["weak: too large for DDP"]
-        assert too_large["use"] == "FSDP2 on 2"
-        assert "0.90× the memory and" in too_large["measured"]
+        least = found["weak: least memory"]
+        assert least["use"] == "FSDP2 on 2"
+        assert least["measured"].startswith("U-Net 64px, 8 per GPU 0.90× the memory and ")
 
 
-def test_the_least_memory_is_named_for_each_batch_unless_that_of_the_fastest_is_missing() -> None:
-    large = {**SCALING["grid"][0], "batch_per_process": 32, "parallelism": ["single", "ddp2"]}
-    study = study_of(scaling={**SCALING, "grid": [SCALING["grid"][0], large]})
-    machine = results_of(study, records=make_records(study))
-    shown, frame = machine.rows_of("scaling"), machine.tables.scaling_efficiency
+def test_what_fsdp_waits_for_is_beside_its_speed_where_its_step_was_profiled() -> None:
+    machine, shown = scaling()
+    least = used(machine, shown)["weak: least memory"]["measured"]
+    steps = machine.tables.step_categories
 
-    def least(without: str) -> dict[str, str]:
-        known = frame["memory_allocated_most_mib"].where(frame["strategy"] != without)
-        changed = frame.assign(memory_allocated_most_mib=known)
-        return {
-            row["use"]: row["measured"]
-            for row in rows.what_to_use(*with_scaling(machine, changed), shown)
-            if row["situation"] == "weak: least memory on several GPUs"
-        }
+    unprofiled = with_tables(machine.tables, step_categories=steps.iloc[:0])
 
-    found = least("")
-    assert found["FSDP2 on 2"].startswith("U-Net 64px, 8 per GPU 398.1 MiB, 0.83×")
-    assert found["DDP on 2"].startswith("U-Net 64px, 32 per GPU 519.8 MiB, also the fastest")
-    assert "8 per GPU 507.6 MiB, also the fastest" in least("fsdp")["DDP on 2"]
-    assert least("ddp") == {}
+    assert re.search(r"\(uncompiled fp32; [\d.]+ ms idle or waiting, [\d.]+ ms exchange\)", least)
+    found = used(replace(machine, tables=unprofiled), shown)
+    assert found["weak: least memory"]["measured"].endswith("(uncompiled fp32)")
 
 
 def test_a_network_has_all_its_sizes_and_its_data_in_the_spelling_of_the_report() -> None:
