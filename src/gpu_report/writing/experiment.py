@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from gpu_report.answers.estimate import falls
+from gpu_report.answers.estimate import falls, gain_over
 from gpu_report.answers.scope import search_scope
 from gpu_report.figures.labels import beside_ladder
 from gpu_report.glossary import AXES, METRICS, SHOWN, Row, capitalized, device_words
@@ -16,6 +16,7 @@ from gpu_report.printing.number_format import NOT_MEASURED, quantity
 from gpu_report.study.options import option_names
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import grouped, rows_of
+from gpu_report.tables.marks import SEPARATOR, UNKNOWN_SPREAD, marks_in
 from gpu_report.words import (
     DISTINGUISHING,
     constants,
@@ -301,6 +302,39 @@ class ExperimentResults:
             nothing = {str(column): math.nan for column in others.columns}
             rows = [{**nothing, **found.get(row["variant"], {}), **row} for row in rows]
         return rows
+
+    @property
+    def settings(self) -> list[Row]:
+        """Its rows beside their communication and scaling. The speedup of what lacks an option of
+        the baseline and adds another is over the row that only lacks it, where there is one, and a
+        flag says so.
+        """
+        rows = self.beside("communication", "scaling_efficiency")
+        defaults = {*option_names(str(self.experiment.baseline))}
+        options = [{*option_names(row["optimization"])} for row in rows]
+        lacking = {
+            (row["group"], *sorted(names)): row
+            for row, names in zip(rows, options, strict=True)
+            if names < defaults and row["status"] == "ok"
+        }
+        for at, names in enumerate(options):
+            other = lacking.get((rows[at]["group"], *sorted(names & defaults)))
+            if other and names - defaults and rows[at]["status"] == "ok":
+                rows[at] = {**rows[at], **self._over(rows[at], other)}
+        return rows
+
+    def _over(self, row: Row, other: Row) -> Row:
+        gain = gain_over(self.machine.tables, row, other)
+        flags = {
+            "other session": gain.is_of_two_sessions,
+            UNKNOWN_SPREAD: UNKNOWN_SPREAD in gain.doubts,
+        }
+        marks = [
+            *(mark for mark in marks_in(row["marks"]) if mark not in flags),
+            *(flag for flag, is_set in flags.items() if is_set),
+            f"the speedup is over that {self.setting(other)}",
+        ]
+        return {**gain.as_columns("speedup"), "marks": SEPARATOR.join(marks)}
 
     def setting(self, row: Row) -> str:
         """What an optimization adds to the baseline and what it lacks of it, in words; `defaults`

@@ -1,6 +1,7 @@
 """One experiment for its section: its table, and the rows and notes of custom training loops."""
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from gpu_report.errors import ReportError
 from gpu_report.writing.experiment import ExperimentResults, notes_on_short_trainings
 from gpu_report.writing.machine import MachineResults
-from tests.factories import make_study
-from tests.report.synthetic import results_on
+from tests.factories import SCALING, make_study
+from tests.report.synthetic import results_of, results_on
+from tests.unit.figures.drawn import study_of
 
 
 def found_of(name: str, machine: MachineResults) -> ExperimentResults:
@@ -87,3 +89,29 @@ def test_of_a_model_only_the_steps_after_which_it_is_no_better_than_chance_are_c
         "After 24 to 36 optimizer steps, the loss of GPT-2 and U-Net is not that of a finished "
         "training.",
     ]
+
+
+@pytest.mark.parametrize("unused", ["other session", "high variance;other session"])
+def test_a_setting_that_also_lacks_an_option_is_over_the_row_that_only_lacks_it(
+    unused: str,
+) -> None:
+    grid = {**SCALING["grid"][0], "parallelism": "ddp2", "batch_per_process": 8}
+    names = ("resident+graphs", "resident", "resident+unused", "resident+graphs+bucketview")
+    asked = {**SCALING, "axis": "optimization", "baseline": names[0]}
+    study = study_of(ddp_options={**asked, "grid": [{**grid, "optimization": [*names]}]})
+    machine = results_of(study)
+    frame = machine.tables.experiments["ddp_options"].assign(session=1, marks="")
+    frame.loc[frame["optimization"] != names[0], "session"] = 2
+    frame.loc[frame["optimization"] != names[0], "marks"] = unused
+    experiments = {**machine.tables.experiments, "ddp_options": frame}
+    machine = replace(machine, tables=replace(machine.tables, experiments=experiments))
+    found = ExperimentResults(experiment=study.experiments[0], machine=machine)
+
+    rows = {row["optimization"]: row for row in found.settings}
+
+    rates = [rows[name]["throughput_per_s"] for name in names]
+    assert rows["resident+unused"]["speedup"] == pytest.approx(rates[2] / rates[1])
+    marks = unused.replace("other session", "the speedup is over that without CUDA graphs")
+    assert rows["resident+unused"]["marks"] == marks
+    assert rows["resident"]["speedup"] == pytest.approx(rates[1] / rates[0])
+    assert rows[names[-1]]["marks"] == unused
