@@ -282,11 +282,29 @@ def setting(scope: Scope) -> Iterator[Answer]:
             no=f"No setting made {subject} faster than DDP's defaults: the next, {words}, reached "
             f"{times(gain)} their throughput",
             whether=f"{subject} trains faster with {words} than with DDP's defaults",
-            if_unclear=f"; it trained {times(gain)} as fast",
+            if_unclear=f"; it trained {times(gain)} as fast{_beside_its_session(group, after)}",
             evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
             advice={"yes": f"With DistributedDataParallel train {subject} with {words}."},
             gain=gain,
         )
+
+
+def _beside_its_session(group: Group, after: Row) -> str:
+    """What is known of a setting beside the next and the slowest of its session, where the defaults
+    are of another, as the end of a sentence.
+    """
+    others = sorted(
+        (row for row in group.others if row["session"] == after["session"] and row is not after),
+        key=lambda row: -float(row["throughput_per_s"]),
+    )
+    if not others or group.baseline is None or group.baseline["session"] == after["session"]:
+        return ""
+    over = ratio_of("throughput_per_s", group.tables)
+    known = [
+        f"{times(over(after, row), short=True)} as fast as with {group.words(row)}"
+        for row in [others[0], *others[1:][-1:]]
+    ]
+    return f"; in its own session it trained {listed(known)}"
 
 
 def _beyond_defaults(group: Group) -> Group:

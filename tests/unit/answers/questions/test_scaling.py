@@ -164,6 +164,26 @@ def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_the
     assert "60.0 % (55.0 to 65.0) of 2 times the throughput" in found.statement
 
 
+@pytest.mark.parametrize(("of_defaults", "said"), [(1, True), (2, False)])
+def test_a_setting_is_compared_inside_its_session_where_the_defaults_are_of_another(
+    of_defaults: int, *, said: bool
+) -> None:
+    edits = [
+        *speedups(1.0),
+        setting(DEFAULTS, session=of_defaults),
+        *(
+            setting(name, session=2, **figure("throughput_per_s", rate, 1.0))
+            for name, rate in zip(SETTINGS, (400.0, 500.0, 800.0), strict=True)
+        ),
+    ]
+
+    found = SharedCase(finding=SETTING, verdict="too close to call", edits=edits).derive()
+
+    beside = "; in its own session it trained 1.600 times (1.597 to 1.603) as fast as with buckets"
+    assert (beside in found.statement) == said
+    assert ("and 2.000 times" in found.statement) == said
+
+
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
 def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
     edits = [
