@@ -45,7 +45,7 @@ from gpu_report.answers.scope import (
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
 from gpu_report.study.options import option_names
-from gpu_report.tables.bundle import Tables, fastest_of, grouped, rows_of
+from gpu_report.tables.bundle import Tables, fastest_of, grouped, rows_of, spread_between
 from gpu_report.words import (
     batch_size_words,
     fields_along,
@@ -140,10 +140,13 @@ def data_parallel(scope: Scope) -> Iterator[Answer]:
 )
 def strong(scope: Scope) -> Iterator[Answer]:
     """It does if a configuration's speedup over one plain process with the whole batch is above 1,
-    intervals included. Each GPU then has a part of the samples, and all gradients to exchange.
+    intervals included. Each GPU then has a part of the samples, and all gradients to exchange. The
+    speedup is the product of what the smaller batch costs one process and of weak scaling at that
+    batch.
     """
+    alone = {row["variant"]: row for row in rows_of(scope.tables.variants)}
     rows = [
-        row
+        {**row, "parts": _parts(scope.tables, row, alone[row["strong_variant"]])}
         for row in _shared(scope.tables, scope.rows)
         if row["strategy"] == "ddp" and row["is_strong"] and not math.isnan(row["strong_speedup"])
     ]
@@ -160,7 +163,8 @@ def _strong(group: Group) -> Answer:
 
     def each(pairs: Iterable[tuple[Row, Estimate]]) -> str:
         return compared.listed(
-            pairs, lambda row, gain: f"{row['configuration']} {times(gain, short=True)}"
+            pairs,
+            lambda row, gain: f"{row['configuration']} {times(gain, short=True)}{row['parts']}",
         )
 
     subject, sharing = group.title, parallelism_words(group.rows[0]["parallelism"])
@@ -182,6 +186,18 @@ def _strong(group: Group) -> Answer:
         subject=subject,
         evidence=evidence_of(group, {"strong_speedup": "strong speedup"}),
         key=group.key,
+    )
+
+
+def _parts(tables: Tables, row: Row, whole: Row) -> str:
+    """The factors of a strong speedup, over one plain process with the whole batch, in words."""
+    base = estimate(row, "base_throughput_per_s")
+    smaller = base.over(estimate(whole, "throughput_per_s"), spread_between(tables, row, whole))
+    return (
+        f", the product of {times(smaller, short=True)} by the smaller batch of each GPU and "
+        f"{times(estimate(row, 'base_speedup'), short=True)} by sharing"
+        if smaller.known
+        else ""
     )
 
 

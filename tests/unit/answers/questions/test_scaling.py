@@ -184,6 +184,24 @@ def test_a_setting_is_compared_inside_its_session_where_the_defaults_are_of_anot
     assert ("and 2.000 times" in found.statement) == said
 
 
+@pytest.mark.parametrize("base_per_s", [80.0, math.nan])
+def test_a_strong_speedup_is_split_into_the_smaller_batch_and_the_sharing(
+    base_per_s: float,
+) -> None:
+    (whole,) = {*base()[0].scaling_efficiency["strong_variant"]} - {""}
+    edits = [
+        shared("strong_speedup", 1.2, 0.1, is_strong=True),
+        shared("base_speedup", 1.5, 0.1, is_strong=True),
+        shared("base_throughput_per_s", base_per_s, 0.4, is_strong=True),
+        Edit(table="variants", where={"variant": whole}, cells=figure("throughput_per_s", 100.0)),
+    ]
+
+    found = Case(finding=f"scaling_strong/{MODEL}", verdict="yes", edits=edits).derive()
+
+    parts = ", the product of 0.8000 times (0.7960 to 0.8040) by the smaller batch of each GPU and"
+    assert (parts in found.statement) == (base_per_s > 0)
+
+
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
 def test_what_saves_memory_is_no_setting_for_speed(quicker: float) -> None:
     edits = [
