@@ -66,6 +66,7 @@ _SAVED: Final = "memory_saved_share"
 _PEAK: Final = "memory_allocated_most_mib"
 _NOTHING_ALONE: Final = "one device was not measured with the same batch"
 _OF_TASK: Final = ("devices", "batch_size", "precision", "optimization")
+_OF_PROCESS: Final = ("workload", "size", "batch_per_device", "precision", "optimization")
 
 
 @question(
@@ -76,10 +77,15 @@ def pays(scope: Scope) -> Iterator[Answer]:
     """It is faster if the whole interval of the speedup over one plain process, which has the
     samples of one GPU, is above 1, repetition by repetition. Of each model the fastest
     configuration on several GPUs is compared. The weak efficiency is the share of the GPUs'
-    throughput that is kept; the rest is lost.
+    throughput that is kept; the rest is lost. On one device nothing is exchanged: what is lost
+    there DistributedDataParallel costs by itself.
     """
-    shared = [row for row in _weak_ddp(scope.tables, scope.rows) if row["devices"] > 1]
-    for group in _by_model(shared):
+    weak = [
+        row
+        for row in _shared(scope.tables, scope.rows)
+        if row["strategy"] == "ddp" and row["is_weak"] and not math.isnan(row["weak_efficiency"])
+    ]
+    for group in _by_model(row for row in weak if row["devices"] > 1):
         fastest = max(group.rows, key=lambda row: (row["throughput_per_s"], -row["devices"]))
         gained = estimate(fastest, "base_speedup")
         subject, sharing = group.title, parallelism_words(fastest["parallelism"])
@@ -97,7 +103,7 @@ def pays(scope: Scope) -> Iterator[Answer]:
             no=trained,
             whether=f"{subject} trains faster with {sharing} than on one GPU",
             if_unclear=f": {times(gained, short=True)} as fast",
-            measured=f", {reached} ({fastest['configuration']}).",
+            measured=f" ({fastest['configuration']}).{_on_one_device(group, weak)}",
             evidence=evidence_of_columns(
                 [fastest], {"base_speedup": "speedup over one GPU", **_WEAK}, _TABLE
             ),
@@ -107,6 +113,26 @@ def pays(scope: Scope) -> Iterator[Answer]:
             },
             gain=gained,
         )
+
+
+def _on_one_device(group: Group, weak: Iterable[Row]) -> str:
+    """A sentence about DistributedDataParallel on one device, beside the most that train the same;
+    empty where it was not measured.
+    """
+    pairs = [
+        (alone, row)
+        for alone in weak
+        for row in group.rows
+        if alone["devices"] == 1 and all(alone[name] == row[name] for name in _OF_PROCESS)
+    ]
+    if not pairs:
+        return ""
+    alone, most = max(pairs, key=lambda pair: int(pair[1]["devices"]))
+    kept, of_most = (shown(row, "weak_efficiency", short=True) for row in (alone, most))
+    return (
+        f" In {alone['configuration']} it kept {kept} of the throughput on one device, where "
+        f"nothing is exchanged, and {of_most} on {most['devices']}."
+    )
 
 
 @question("Is DataParallel worth its simplicity?", "parallelism")
@@ -210,14 +236,6 @@ def _shared(tables: Tables, rows: Iterable[Row]) -> list[Row]:
         {**row, **gains[row["variant"]]}
         for row in with_configurations(list(rows))
         if row["variant"] in gains
-    ]
-
-
-def _weak_ddp(tables: Tables, rows: Iterable[Row]) -> list[Row]:
-    return [
-        row
-        for row in _shared(tables, rows)
-        if row["strategy"] == "ddp" and row["is_weak"] and not math.isnan(row["weak_efficiency"])
     ]
 
 

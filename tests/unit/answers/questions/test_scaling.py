@@ -126,7 +126,9 @@ def test_the_fastest_configuration_alone_says_how_much_faster_several_gpus_are()
     found = case.derive()
 
     assert found.verdict == "yes"
-    assert "fp32" not in found.statement
+    faster, _, on_one_device = found.statement.partition(" In uncompiled fp32 ")
+    assert "fp32" not in faster
+    assert "times" not in on_one_device
 
 
 @pytest.mark.parametrize(("throughput", "devices"), [(900.0, 2), (1000.0, 2), (1100.0, 4)])
@@ -161,7 +163,23 @@ def test_several_gpus_that_are_surely_faster_are_advised_with_the_efficiency_the
 
     assert found.gain == 1.2
     assert "and 8 samples on each GPU: 60.0 % (55.0 to 65.0)" in found.recommendation
-    assert "60.0 % (55.0 to 65.0) of 2 times the throughput" in found.statement
+    assert "1.20 times (1.10 to 1.30) as fast with" in found.statement
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+def test_what_ddp_costs_on_one_device_is_beside_what_several_lose(devices: int) -> None:
+    edits = [
+        gained(1.2, 0.1),
+        shared("weak_efficiency", 0.9, 0.01, strategy="ddp", devices=2, precision="fp32"),
+        shared("weak_efficiency", 0.8, 0.01, strategy="ddp", devices=1),
+        Edit(table=FIGURES, where={"strategy": "ddp", "devices": 1}, cells={"devices": devices}),
+    ]
+
+    found = Case(finding=f"scaling_pays/{MODEL}", verdict="yes", edits=edits).derive()
+
+    said = "In uncompiled fp32 it kept 80.0 % (79.0 to 81.0) of the throughput on one device"
+    assert (said in found.statement) == (devices == 1)
+    assert ("exchanged, and 90.0 % (89.0 to 91.0) on 2." in found.statement) == (devices == 1)
 
 
 @pytest.mark.parametrize(("of_defaults", "said"), [(1, True), (2, False)])
