@@ -299,7 +299,7 @@ def _followed(
     ]
     clause = f"{followed} added to {described(before)}"
     if len(added) == 1:
-        return gain, f" (measured: {clause})", throughputs
+        return gain, f" (the gain is that of {clause})", throughputs
     return None, f" (measured: {clause}, together {times(gain, short=True)} as fast)", throughputs
 
 
