@@ -77,12 +77,10 @@ SCALED: Final = (
     metric("longer_ms", "longer step", "ms"),
     *STEP_PARTS,
 )
-_SCALED_NOTES: Final = (
+_SCALED_NOTE: Final = (
     "Longer step: the increase over the step on one GPU, in total and by part. Computing and "
     "copying: kernels and copies on the GPU, except communication; exchange: communication while "
-    "nothing else runs, without waits; idle or waiting: the GPU waits for the host or for another.",
-    "A high efficiency is not a high speed: the slower the code, the smaller the share of a step "
-    "that the same exchange takes.",
+    "nothing else runs, without waits; idle or waiting: the GPU waits for the host or for another."
 )
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
@@ -269,7 +267,7 @@ def scaled(tables: Tables) -> list[Row]:
 def scaled_notes(rows: Sequence[Row]) -> list[str]:
     """What the columns of SCALED mean, and why some of these rows have gaps in them."""
     gap = "–: no reliable profile of a step on one GPU or on several."
-    return [*_SCALED_NOTES, *([gap] if _has_gaps(rows, SCALED) else [])]
+    return [_SCALED_NOTE, *([gap] if _has_gaps(rows, SCALED) else [])]
 
 
 def times_by_part(tables: Tables) -> dict[str, dict[str, float]]:

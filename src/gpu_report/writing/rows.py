@@ -448,7 +448,7 @@ def _decided(row: Row, figure: Estimate) -> tuple[str, str]:
 
 
 def _on_devices(row: Row) -> str:
-    return _method(row, devices=f" on {row['devices']}")
+    return _method(row, devices=f" on {row['devices']}", is_divided=row.get("is_divided", False))
 
 
 def _times(figure: Estimate) -> str:
