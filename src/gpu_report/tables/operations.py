@@ -75,7 +75,6 @@ TOP_OPERATIONS: Final = Table(
         whole("rank", "1", "1 for the operation with the most time of its own."),
         text("name", "Name of the operation as PyTorch gives it."),
         text("category", "Its category."),
-        number("calls_per_step", "1", "Calls in the profiled steps, over their number."),
         number("ms_per_step", "ms", "Time of a step, operations called from it included."),
         number("self_ms_per_step", "ms", "Time of a step, operations called from it left out."),
         number("self_share", "1", "self_ms_per_step over that of all operations on the device."),
@@ -105,8 +104,7 @@ OPERATION_MEMORY: Final = Table(
     name="operation_memory",
     meaning=(
         "One row per variant and rank: the ten operations that asked for the most memory on the "
-        "variant's device, whether or not it was freed again. No rows where CUDA graphs ran "
-        "the step."
+        "variant's device, whether or not it was freed again."
     ),
     columns=(
         *PROFILED,
@@ -162,7 +160,6 @@ def top_operations(each: Profiled) -> Iterator[Row]:
         yield {
             "rank": rank,
             **{name: row[name] for name in ("name", "category", "self_share")},
-            "calls_per_step": row["calls"] / steps,
             "ms_per_step": row["total_ms"] / steps,
             "self_ms_per_step": row["self_ms"] / steps,
         }

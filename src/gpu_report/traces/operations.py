@@ -114,15 +114,19 @@ def _device_rows(
     in a row.
 
     Work whose launch is not in the trace counts as if a call of the last name launched each piece.
+    An operation of a graph counts as called by each replay.
     """
     unlaunched = np.flatnonzero(work.call == NONE)
     launcher = work.call.copy()
     launcher[unlaunched] = len(calls.spans) + np.arange(len(unlaunched))
     name = np.append(calls.spans.name, np.full(len(unlaunched), len(names) - 1))
     parent = np.append(calls.parent, np.full(len(unlaunched), NONE))
-    own_key, piece = grouped(key_of(launcher, work.category))
+    launches, replay = np.unique(np.where(work.in_graph, work.launch, NONE), return_inverse=True)
+    replays = max(len(launches), 1)
+    own_key, piece = grouped(key_of(launcher * replays + replay, work.category))
     launched_ns = sums(piece, work.spans.duration_ns, len(own_key))
-    call, category = of_keys(own_key)
+    launched, category = of_keys(own_key)
+    call, again = np.divmod(launched, replays)
     own_key = key_of(name[call], category)
     key_of_call = key_of(calls.spans.name, calls.category)
     pieces, keys_around, callers_around = [np.arange(len(call))], [own_key], [call]
@@ -134,9 +138,10 @@ def _device_rows(
     _, first = np.unique(around * (key.max(initial=0) + 1) + key, return_index=True)
     duration_ns = launched_ns[around[first]]
     keys, row = grouped(key[first])
-    every = max(len(name), 1)
+    every = max(len(name), 1) * replays
     callers, caller = np.unique(
-        row * every + np.concatenate(callers_around)[first], return_inverse=True
+        row * every + np.concatenate(callers_around)[first] * replays + again[around[first]],
+        return_inverse=True,
     )
     return _rows(
         keys,

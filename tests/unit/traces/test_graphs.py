@@ -142,6 +142,13 @@ def test_replayed_kernels_have_operation_and_phase_of_the_uncaptured_step() -> N
     }
 
 
+def test_each_replay_calls_the_operations_of_its_graph() -> None:
+    found = tabulate_trace(replays(*NAMES), rich=uncaptured())
+
+    assert by(found, OPERATIONS, "name", "calls")["MmBackward0"] == 2
+    assert by(found, OPERATIONS, "name", "median_us")["MmBackward0"] == 30
+
+
 def test_collectives_of_a_graph_are_in_the_steps_that_replay_it() -> None:
     names = (GEMM, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
     operations = (("backward", "MmBackward0", names[0]), ("backward", "nccl:all_reduce", names[1]))
