@@ -82,6 +82,10 @@ _SCALED_NOTE: Final = (
     "copying: kernels and copies on the GPU, except communication; exchange: communication while "
     "nothing else runs, without waits; idle or waiting: the GPU waits for the host or for another."
 )
+_LENGTHENED: Final = 1.1
+"""Profiled over timed step from where on launches are late enough to expose communication that is
+hidden without the profiler. Those of a CUDA graph are not late.
+"""
 LIMIT_CARDS: Final = (
     Text("configuration", "is", width=0.26, longest=200),
     Text("largest categories", "parts", width=0.32, longest=200),
@@ -265,9 +269,25 @@ def scaled(tables: Tables) -> list[Row]:
 
 
 def scaled_notes(rows: Sequence[Row]) -> list[str]:
-    """What the columns of SCALED mean, and why some of these rows have gaps in them."""
+    """What the columns of SCALED mean, in which of these rows the exchange is an upper bound, and
+    why some have gaps in them.
+    """
     gap = "–: no reliable profile of a step on one GPU or on several."
-    return [_SCALED_NOTE, *([gap] if _has_gaps(rows, SCALED) else [])]
+    slowed = [
+        f"{model_cell(row)}: {METRICS['profile_overhead'].quantity(row).plain(interval=False)}"
+        for row in rows
+        if row["profile_overhead"] > _LENGTHENED
+        and "graphs" not in option_names(row["optimization"])
+    ]
+    at_most = (
+        "Exchange is an upper bound where the profiler makes the step much longer, since "
+        f"communication that begins late is hidden less ({'; '.join(slowed)})."
+    )
+    return [
+        _SCALED_NOTE,
+        *([at_most] if slowed else []),
+        *([gap] if _has_gaps(rows, SCALED) else []),
+    ]
 
 
 def times_by_part(tables: Tables) -> dict[str, dict[str, float]]:

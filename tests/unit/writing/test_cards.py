@@ -16,6 +16,7 @@ from gpu_report.writing.cards import (
     is_compiled,
     limit_cards,
     scaled,
+    scaled_notes,
 )
 from tests.factories import with_tables
 from tests.unit.answers.editing import Edit, base, edited, figure
@@ -403,6 +404,17 @@ def test_a_longer_step_on_several_gpus_is_divided_where_a_step_of_one_was_profil
     for row in half:
         assert row["longer_ms"] == row["step_time_ms"] - row["base_step_time_ms"]
         assert (row["exchange_ms"], math.isnan(row["own_ms"])) == (1.0, True)
+
+
+def test_exchange_is_an_upper_bound_where_the_profiler_delays_launches() -> None:
+    row = scaled(base(("cpu", "cuda", "cuda:1"))[0])[0]
+
+    said = [
+        len(scaled_notes([{**row, "profile_overhead": overhead, "optimization": optimization}]))
+        for overhead, optimization in ((1.05, "none"), (1.4, "none"), (1.4, "graphs"))
+    ]
+
+    assert said[1] > said[0] == said[2]
 
 
 def test_without_any_trace_there_is_no_card() -> None:
