@@ -77,8 +77,8 @@ def pays(scope: Scope) -> Iterator[Answer]:
     """It is faster if the whole interval of the speedup over one plain process, which has the
     samples of one GPU, is above 1, repetition by repetition. Of each model the fastest
     configuration on several GPUs is compared. The weak efficiency is the share of the GPUs'
-    throughput that is kept; the rest is lost. On one device nothing is exchanged: what is lost
-    there DistributedDataParallel costs by itself.
+    throughput that is kept; the rest is lost. On one device nothing is exchanged, so that a loss
+    there is the cost of DistributedDataParallel itself.
     """
     weak = [
         row
