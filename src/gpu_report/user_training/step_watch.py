@@ -85,7 +85,6 @@ class StepWatch:
         self.trace_problem = ""
         self._listeners = listeners
         self._made_in = os.getpid()
-        self._has_group = False
         self._thread: int | None = None
         self._is_inside = False
         self._samples = self._waited_s = 0.0
@@ -106,16 +105,10 @@ class StepWatch:
         """Whether this is the process that made it, and no fork, and of several ranks the first."""
         return self._made_in == os.getpid() and not self._rank
 
-    @property
-    def is_rank_of_environment(self) -> bool:
-        """Whether nothing but the environment says that this is not the first rank."""
-        return self._made_in == os.getpid() and bool(self._rank) and not self._has_group
-
     @cached_property
     def _rank(self) -> int:
         """Asked at the first step; a script may end its process group before the card."""
-        self._has_group = _is_distributed()
-        return rank()
+        return torch.distributed.get_rank() if _is_distributed() else 0
 
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""

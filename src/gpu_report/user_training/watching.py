@@ -56,10 +56,6 @@ _WHERE_PAUSES_ARE_LONG: Final = (
     "storage; if not, announce each: `with gpu_report.watch() as watched:`, watched.pause() before "
     "it and watched.resume() after it"
 )
-_NOT_THE_FIRST_RANK: Final = (
-    "gpu-report: no card: the environment variable RANK says that this is not the first process of "
-    "its training, and there is no process group; unset RANK to measure this process"
-)
 _WHEN_NOT_PROFILED: Final = (
     "leave out profile=False and any other profiler, run the steps in the main thread, and free "
     "some temporary space"
@@ -239,8 +235,6 @@ def _close_all() -> None:
 def _say_card(step_watch: StepWatch) -> "Profile | None":
     """Print the card to standard error; the first rank's alone, and never that of a fork."""
     if not step_watch.is_ours:
-        if step_watch.is_rank_of_environment:
-            say(_NOT_THE_FIRST_RANK, to_stderr=True)
         return None
     try:
         found, lines = _card(step_watch)

@@ -2,6 +2,7 @@
 own.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -428,7 +429,6 @@ def test_without_tensorboard_the_block_does_not_begin_and_the_error_is_one_line(
 
 SCRIPT = """
 import os, sys, gpu_report
-if len(sys.argv) > 2: os.environ["RANK"] = sys.argv[2]
 for number in range(5):
     with gpu_report.step():
         pass
@@ -442,14 +442,10 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize(
-    ("rank", "cards"), [("0", 1), pytest.param("1", 0, marks=pytest.mark.slow)]
-)
-def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_status_stays(
-    rank: str, cards: int
-) -> None:
+def test_at_the_end_of_a_process_it_prints_one_card_and_the_exit_status_stays() -> None:
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT, "3", rank],
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, "3"],
+        env={**os.environ, "RANK": "1"},  # which some launchers set for every process
         capture_output=True,
         text=True,
         check=False,
@@ -457,8 +453,7 @@ def test_at_the_end_of_a_process_the_first_rank_prints_one_card_and_the_exit_sta
 
     assert ended.returncode == 3
     assert ended.stdout == "printed\n"
-    assert ended.stderr.count("insufficient data: 5 steps") == cards
-    assert ended.stderr.count("no card: ") == 1 - cards
+    assert ended.stderr.count("insufficient data: 5 steps") == 1
     assert "Traceback" not in ended.stderr
 
 
