@@ -1,17 +1,13 @@
 """The two versions that are compared: states of the user's repository, or Pythons, each in its
 folder; and measuring one, by an agent there.
 
-a reference -> a worktree of git in the temporary folder -> Version; a worktree that a killed guard
-left is removed
+a reference -> a worktree of git in the temporary folder of this process -> Version
 
-Each worktree is locked in git with a reason that names the guard's process, so git prunes none of
-them. A guard removes only the worktrees of processes that it knows have ended. Those of another
-host, container or boot stay.
+What a killed guard left in its temporary folder is removed with that by the next measurement, and
+git prunes the worktree.
 """
 
 import os
-import platform
-import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +20,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import psutil
 
 from gpu_report.errors import ConfigError
 from gpu_report.guard.messages import Answer, Task
@@ -32,19 +27,9 @@ from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, w
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import clean
 from gpu_report.records.provenance import environment_without_git
-from gpu_report.study.machine import boot
 
 WORKTREE: Final = "worktree"
 """The folder as it is, with what is not committed."""
-_SPACE: Final = f"{boot()}, {Path('/proc/self/ns/pid').readlink()}" if boot() else platform.node()
-"""The space in which a process id is unique: this boot of this host, and this container."""
-_MADE_BY: Final = "gpu-report guard, process {} of {}"
-_MADE_HERE: Final = re.compile(
-    r"^worktree (.+)\n(?:.+\n)*locked " + _MADE_BY.format(r"(\d+)", re.escape(_SPACE)) + "$",
-    re.MULTILINE,
-)
-
-
 _AGENT: Final = ("-m", "gpu_report.guard.agent")
 _PATIENCE_S: Final = 10.0
 _TAIL_BYTES: Final = 2**16
@@ -135,22 +120,11 @@ def checked_out(reference: str, *, written: Sequence[Path] = ()) -> Iterator[tup
             problem=f"{reference}: its repository has no working tree",
         )
     )
-    listed = _git("worktree", "list", "--porcelain", problem="git cannot list its worktrees")
-    for made in _MADE_HERE.finditer(listed):
-        if not psutil.pid_exists(int(made[2])):  # of a guard that was killed
-            _remove(Path(made[1]))
     folder = Path(tempfile.mkdtemp(prefix="gpu-report-guard-")).resolve()
     checkout = folder / top.name
-    add = (
-        "worktree",
-        "add",
-        "--detach",
-        "--lock",
-        "--reason",
-        _MADE_BY.format(os.getpid(), _SPACE),
-    )
+    add = ("worktree", "add", "--detach", str(checkout), commit)
     try:
-        _git(*add, str(checkout), commit, problem=f"{reference}: cannot be checked out")
+        _git(*add, problem=f"{reference}: cannot be checked out")
         if (checkout / ".gitmodules").exists():
             update = ("submodule", "update", "--init", "--recursive")
             _git(
@@ -169,7 +143,9 @@ def checked_out(reference: str, *, written: Sequence[Path] = ()) -> Iterator[tup
         )
         yield inside, f"{reference} ({subject})"
     finally:
-        _remove(checkout)
+        with suppress(ConfigError):
+            # Twice, since git locks a worktree until it is checked out, which may be interrupted.
+            _git("worktree", "remove", "--force", "--force", str(checkout), problem="")
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -231,12 +207,6 @@ def _worktree_in_words(here: Path, written: Sequence[Path]) -> str:
         return f"the folder {here}"
     dirty = f" with {counted(len(changed), 'uncommitted file')}" if changed else ""
     return f"worktree at {commit}{dirty}"
-
-
-def _remove(checkout: Path) -> None:
-    with suppress(ConfigError, OSError):
-        _git("worktree", "remove", "--force", "--force", str(checkout), problem="")
-        checkout.parent.rmdir()  # unless something else is in it
 
 
 def _git(*arguments: str, problem: str) -> str:

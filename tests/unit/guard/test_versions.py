@@ -4,8 +4,10 @@ afterwards.
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -144,43 +146,34 @@ def test_a_folder_that_is_in_no_repository_is_its_own_worktree_and_has_no_versio
     assert "git" in refused(lambda: check_out("HEAD"))
 
 
-KILLED = (
-    "import os; from gpu_report.guard.versions import checked_out\nwith checked_out('v1'): "
-    "os._exit(9)"
-)
+KILLED = """
+import os
+from gpu_report.guard.versions import checked_out
+from gpu_report.storage.files import take_own_temporary_folder
+take_own_temporary_folder()
+with checked_out('v1'):
+    os._exit(9)
+"""
 
 
-def test_the_worktree_of_a_guard_that_was_killed_is_removed_by_the_next_and_others_stay(
+def test_the_checkout_of_a_guard_that_was_killed_goes_with_its_temporary_folder(
     repository: Path,
 ) -> None:
-    assert subprocess.run([sys.executable, "-c", KILLED], check=False).returncode == 9
+    environment = {**os.environ, "TMPDIR": (shared := tempfile.mkdtemp(dir="/tmp"))}
+    ended = subprocess.run([sys.executable, "-c", KILLED], check=False, env=environment)
+    assert ended.returncode == 9
     left_over = Path(worktrees()[1].removeprefix("worktree "))
-    assert left_over.exists()
+    assert left_over.is_relative_to(shared)
     own = repository.parent / "of the user"
     git("worktree", "add", "--detach", str(own), "v1")
 
-    with checked_out("HEAD"):
-        assert not left_over.exists()
+    subprocess.run([sys.executable, "-c", KILLED], check=False, env=environment)
 
-    assert not left_over.parent.exists()
-    assert own.exists()
-    assert len(worktrees()) == 2
-
-
-@pytest.mark.usefixtures("repository")
-def test_the_worktree_of_a_guard_in_another_container_or_before_the_last_boot_stays() -> None:
-    subprocess.run([sys.executable, "-c", KILLED], check=False)
-    listed = git("worktree", "list", "--porcelain")
-    left_over = worktrees()[1].removeprefix("worktree ")
-    reason = listed.partition("\nlocked ")[2].splitlines()[0]
-    elsewhere = reason.replace("pid:[", "pid:[1").replace("-", "0")
-    git("worktree", "unlock", left_over)
-    git("worktree", "lock", "--reason", elsewhere, left_over)
-
-    with checked_out("HEAD"):
-        assert len(worktrees()) == 3
-
-    assert Path(left_over, "model.py").exists()
+    assert not left_over.exists()
+    git("worktree", "prune")
+    assert f"worktree {own}" in worktrees()
+    assert len(worktrees()) == 3
+    shutil.rmtree(shared)
 
 
 def test_a_folder_that_is_named_like_a_guards_own_is_left_alone(repository: Path) -> None:
