@@ -236,7 +236,7 @@ def train_and_send(
     result: OwnResult | Stopped
     try:
         training = training_of()
-        if chosen_device(training.device, None)[0].type == "cpu":
+        if chosen_device(training.device, None).type == "cpu":
             watching = threading.Thread(
                 target=_watch, args=(_host_limit_mib(training), send, has_ended), daemon=True
             )
@@ -313,7 +313,7 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
             status="skipped",
             reason="a process group is running; pass a function that builds the model",
         )
-    device, _ = chosen_device(training.device, None)
+    device = chosen_device(training.device, None)
     beside = modules_within(training.loss)
     try:
         with left_as_found((), optimizer=None, loader=None, device=device, beside=beside):
@@ -325,7 +325,7 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
 def _train(training: OwnTraining, *, limit_mib: float | None = None) -> OwnResult:
     """Build, train and time; without a limit given it is the training's, and enforced."""
     torch.manual_seed(training.seed)
-    device, _ = chosen_device(training.device, None)
+    device = chosen_device(training.device, None)
     reason = why_not_computed(training.precision, device) or why_not_applied(
         joined(training.options), training.precision, device
     )

@@ -188,8 +188,7 @@ def profile(
             not `seconds`. A profile ends when it has measured enough, which is mostly earlier.
         device: `auto` is the model's accelerator, else the first of this machine, else the CPU;
             with `step` the accelerator if the trace shows work there. A model that is elsewhere
-            goes there and comes back. If you name the model's own device, the batch must be there,
-            too.
+            goes there and comes back.
         seconds: The most that all of this takes, beside a single step that takes longer.
 
     Returns:

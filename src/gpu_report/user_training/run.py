@@ -195,7 +195,7 @@ def measure_own_step(
             require_parts(model, batch, loss=loss, optimizer=optimizer, loader=loader)
         if step is not None or not callable(samples):
             require_whole(samples=samples)
-        device, copies = chosen_device(device_name, model)
+        device = chosen_device(device_name, model)
         modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
         with left_as_found(
             modules, optimizer=optimizer, loader=loader, device=device, beside=modules_within(loss)
@@ -210,7 +210,6 @@ def measure_own_step(
                         loss=loss,
                         build_optimizer=None if optimizer is None else lambda _: optimizer,
                         device=device,
-                        copies_batch=copies,
                         samples=samples,
                         keeps_settings=True,
                     ),
@@ -341,7 +340,7 @@ def _measurement(
         )
     measurement = study.measurement(study.variants[0].slug)
     variant = measurement.variant
-    on, _ = chosen_device(variant.device, None)
+    on = chosen_device(variant.device, None)
     if reason := why_not_computed(variant.precision, on):
         raise MachineError(f"precision: {reason}")
     if why := why_not_applied(variant.options, variant.precision, on):

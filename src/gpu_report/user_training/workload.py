@@ -25,7 +25,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from gpu_report.errors import MachineError, ProfileError
 from gpu_report.measure.building import Training, build_training
-from gpu_report.measure.nested import Nested, leaves, mapped, tensors_of
+from gpu_report.measure.nested import Nested, leaves, mapped
 from gpu_report.measure.probe import why_not_present
 from gpu_report.measure.profiling import unrecorded
 from gpu_report.measure.timing import synchronize
@@ -191,7 +191,6 @@ class UserWorkload:
         loss: None where the model returns the loss.
         build_optimizer: Returns the optimizer of the model; None for AdamW with its defaults.
         device: Where the model is trained.
-        copies_batch: Whether each step copies its batch there; else it must be there already.
         accumulate: Batches whose gradients are added up before the optimizer steps.
         samples: Of a batch, or a function of the batch that returns them; None to count them.
         keeps_settings: Whether the process stays set as it is.
@@ -205,14 +204,13 @@ class UserWorkload:
         loss: LossFunction | None,
         build_optimizer: Callable[[nn.Module], Optimizer] | None,
         device: torch.device,
-        copies_batch: bool = True,
         accumulate: int = 1,
         samples: int | Callable[[Any], int] | None = None,
         keeps_settings: bool = False,
     ) -> None:
         self.build_model, self.build_optimizer = build_model, build_optimizer or default_optimizer
         self._batch, self._loss = batch, loss
-        self._device, self._copies_batch = device, copies_batch
+        self._device = device
         self.accumulate, self._samples = accumulate, samples
         self.keeps_settings = keeps_settings
         self.part = "model"
@@ -229,21 +227,8 @@ class UserWorkload:
     def collate(self, batches: list[Any]) -> list[Any]:
         """Inputs and targets, as the loop takes them: the first of the batches, as often as its
         gradients are accumulated.
-
-        Raises:
-            ProfileError: it is not where the model is.
         """
-        batch = batches[0]
-        elsewhere = next(
-            (each.device for each in tensors_of(batch) if each.device != self._device), None
-        )
-        if elsewhere is not None and not self._copies_batch:
-            raise ProfileError(
-                f"batch: it is on {elsewhere} and the model on {self._device}, where device= "
-                "expects both; leave out device= to have each batch copied"
-            )
-        copied_to = self._device if self._copies_batch else None
-        return [UserBatch(batch, copied_to, times=self.accumulate), Nested(())]
+        return [UserBatch(batches[0], self._device, times=self.accumulate), Nested(())]
 
     def samples_in(self, batch: Any) -> int | None:
         """How many samples a step on this batch has; None where that is not known.
@@ -303,10 +288,10 @@ class UserWorkload:
 class UserBatch(Nested):
     """A batch of the user's, of whatever kind, which is copied and trained on `times` times.
 
-    Its copy on the device has also what is no tensor but can be moved; None leaves it where it is.
+    Its copy on the device has also what is no tensor but can be moved.
     """
 
-    def __init__(self, parts: Any, device: torch.device | None, *, times: int = 1) -> None:
+    def __init__(self, parts: Any, device: torch.device, *, times: int = 1) -> None:
         super().__init__(parts)
         self._device, self._times = device, times
 
@@ -319,7 +304,7 @@ class UserBatch(Nested):
 
     def to(self, *_: Any, **__: Any) -> "UserBatch":
         """On the device; one of several copies is made where it is trained on."""
-        if self._device is None or self._times > 1:
+        if self._times > 1:
             return self
         return self.like(on_device(self.parts, self._device))
 
@@ -586,11 +571,9 @@ def require_parts(
         )
 
 
-def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[torch.device, bool]:
-    """The device of that name, and whether batches are copied there: not where the name only
-    repeats the model's.
-
-    Of `auto` it is the model's accelerator, else the first of this machine, else the CPU.
+def chosen_device(name: str | torch.device, model: nn.Module | None) -> torch.device:
+    """The device of that name; of `auto` the model's accelerator, else the first of this machine,
+    else the CPU.
 
     Raises:
         ProfileError: the model is on several devices, or the name is none.
@@ -619,4 +602,4 @@ def chosen_device(name: str | torch.device, model: nn.Module | None) -> tuple[to
     device = torch.device(found)
     if device.type != "cpu" and ":" not in found:
         device = torch.device(device.type, torch.accelerator.current_device_index())
-    return device, name == "auto" or device not in own
+    return device
