@@ -202,7 +202,9 @@ class Metric:
             self.show(value, low=low, high=high, **unit).plain(unit=False)
             for value, low, high in zip(*(column.tolist() for column in columns), strict=True)
         ]
-        value, low, high = columns
+        value, low, high = (
+            100 * column if self.drawn_unit == "%" else column for column in columns
+        )
         return pd.DataFrame(
             {
                 "value": value,
@@ -735,8 +737,6 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=time_in(1e3),
             column_unit=time_unit_of_ms,
             is_timing=True,
-            label="Step time of one plain process",
-            drawn_unit="ms",
         ),
         Metric(
             column="base_speedup",
@@ -754,7 +754,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             show=number_format.share,
             is_timing=True,
             label="Weak efficiency",
-            reference=1,
+            drawn_unit="%",
+            reference=100,
             reference_label="ideal",
         ),
         Metric(

@@ -188,7 +188,16 @@ def rows_figure(
         look = style.device_look(str(device), devices)
         look["markerfacecolor"] = str(face) or look["color"]
         draw_intervals(axes, alike["position"], alike, upright=False, linestyle="none", **look)
-    draw_reference(axes, metric)
+    if metric.reference is not None:
+        axes.axvline(metric.reference, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
+        style.note(
+            axes,
+            metric.reference_label,
+            (metric.reference, 1),
+            of=("data", "axes fraction"),
+            offset=(0, 3),
+            ha="center",
+        )
     axes.set_xlabel(metric.axis_label)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=style.FONT_SIZE_PT)
@@ -196,30 +205,11 @@ def rows_figure(
     return figure
 
 
-def draw_reference(axes: Axes, metric: Metric) -> None:
-    """A dashed line at the value that others are compared with, with its name above."""
-    if metric.reference is None:
-        return
-    axes.axvline(metric.reference, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
-    style.note(
-        axes,
-        metric.reference_label,
-        (metric.reference, 1),
-        of=("data", "axes fraction"),
-        offset=(0, 3),
-        ha="center",
-    )
-
-
 def new_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> tuple[Figure, Axes]:
     """An empty figure as high as these rows and its legend need, and its axes."""
-    figure = style.new_figure(height_in=height_of_rows(entries, legend_rows=legend_rows))
+    lines = len(_ticks(entries)[0])
+    figure = style.new_figure(height_in=0.165 * lines + 0.62 + 0.22 * legend_rows)
     return figure, figure.add_subplot()
-
-
-def height_of_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> float:
-    """The height in inches that these rows, their axis and their legend need."""
-    return 0.165 * len(_ticks(entries)[0]) + 0.62 + 0.22 * legend_rows
 
 
 def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") -> list[float]:

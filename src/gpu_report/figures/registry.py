@@ -13,9 +13,9 @@ from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, V
 from gpu_report.figures.devices import LINKS, ROOFLINE, TRANSFER
 from gpu_report.figures.ladder import LADDER, WATERFALL
 from gpu_report.figures.own_loops import PARTS, PASSES
-from gpu_report.figures.scaling import SCALING
 from gpu_report.figures.speed import (
     CROSSOVER,
+    SCALING,
     SPEEDUP_ROWS,
     THROUGHPUT_CURVES,
     THROUGHPUT_ROWS,

@@ -28,15 +28,17 @@ from gpu_report.figures.points import (
     rows_figure,
     scale_measured_values,
 )
-from gpu_report.figures.scaling import SCALING
 from gpu_report.glossary import (
     AXES,
+    METRICS,
     SPEEDUP,
     THROUGHPUT,
     TOKENS,
     Metric,
 )
-from gpu_report.printing.number_format import quantity
+from gpu_report.printing.number_format import counted, quantity
+from gpu_report.tables.bundle import rows_of
+from gpu_report.words import per_device, with_configurations
 
 _NUMBERS: Final = ("batch_size", "accumulation", "workers", "epochs", "steps_per_epoch", "seed")
 """Axes along which a line means something."""
@@ -57,6 +59,56 @@ def repeats_crossover(shown: Shown) -> bool:
     others = [frame for name, frame in shown.tables.experiments.items() if name not in series]
     elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
     return shown.subject.name in series and elsewhere
+
+
+_HOW_TO_READ: Final = "Points are means and bars show 95 % intervals."
+_EFFICIENCY: Final = METRICS["weak_efficiency"]
+
+
+def _weak_scaling_of_ddp(shown: Shown) -> pd.DataFrame:
+    table = shown.tables.scaling_efficiency
+    own = [column for column in table if column not in shown.rows]
+    configurations = [row["configuration"] for row in with_configurations(rows_of(shown.rows))]
+    rows: pd.DataFrame = shown.rows.assign(configuration=configurations).merge(
+        table[["variant", *own]], on="variant"
+    )
+    is_shown = (
+        rows["is_weak"]
+        & (rows["strategy"] == "ddp")
+        & (rows["devices"] > 1)
+        & (rows["device"] != "cpu")
+    )
+    return rows[is_shown].dropna(subset=_EFFICIENCY.column)
+
+
+def _by_samples_per_device(rows: pd.DataFrame, _axis: str) -> pd.DataFrame:
+    headings = [
+        f"{labels.workload_label(row)}, {per_device(row['batch_per_device'], row['device'])}"
+        for row in rows_of(rows)
+    ]
+    rows = labels.sorted_by(
+        rows.assign(heading=headings), "heading", "configuration", then=["devices"]
+    )
+    devices = [counted(devices, "GPU") for devices in rows["devices"]]
+    return rows.assign(
+        label=[labels.joined(*each) for each in zip(rows["configuration"], devices, strict=True)]
+    )
+
+
+SCALING: Final = VariantFigure(
+    name="scaling",
+    title="Weak scaling",
+    caption=(
+        "Weak efficiency of DistributedDataParallel, by model and samples per GPU: the speedup "
+        f"over one process with the samples of one GPU, over the number of GPUs. {_HOW_TO_READ}"
+    ),
+    along=("parallelism",),
+    rows=_weak_scaling_of_ddp,
+    draw=lambda shown: rows_figure(shown.rows, metric=_EFFICIENCY),
+    label=_by_samples_per_device,
+    sentences=(extremes_of(_EFFICIENCY),),
+    tables=("scaling_efficiency",),
+)
 
 
 def _repeats_scaling(shown: Shown) -> bool:
@@ -191,7 +243,6 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     style.note(axes, text, (0.02, 0.97), color=palette.INK, ha="left", va="top", bbox=style.BLANK)
 
 
-_HOW_TO_READ: Final = "Points are means and bars show 95 % intervals."
 SPEEDUP_ROWS: Final = VariantFigure(
     name="speedup",
     title="Speedup by {axis}",

@@ -1,10 +1,14 @@
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.text import Annotation
 
-from tests.factories import make_records, make_tables
+from gpu_report.figures.declaration import FigureSpec
+from gpu_report.figures.style import figure_bytes
+from tests.factories import SCALING, make_records, make_tables
 from tests.unit.figures.drawn import (
     draw_named,
     drawn,
@@ -96,3 +100,59 @@ def test_a_crossover_needs_two_batch_sizes_of_one_model() -> None:
 
     assert "crossover_crossover" in found
     assert "crossover_crossover" not in alone
+
+
+EAGER, *_, OPTIMIZED = SCALING["grid"]
+
+
+def specs_of_rows(*rows: Mapping[str, Any]) -> dict[str, FigureSpec]:
+    """The figures of an experiment with these rows."""
+    study = study_of(scaling={**SCALING, "grid": list(rows)})
+    return specs_by_name(make_tables(study, make_records(study, processes=4)), study)
+
+
+@pytest.mark.parametrize("devices", [(2,), (2, 4, 8)])
+def test_weak_scaling_has_a_row_per_configuration_and_number_of_devices(
+    devices: tuple[int, ...],
+) -> None:
+    shared = [f"ddp{count}" for count in devices]
+    spec = specs_of_rows(
+        *({**row, "parallelism": ["single", *shared]} for row in (EAGER, OPTIMIZED))
+    )["scaling_scaling"]
+
+    figure = spec.draw()
+
+    (axes,) = figure.axes
+    texts = [tick.get_text() for tick in axes.get_yticklabels()]
+    points = {
+        texts[round(y)]: x
+        for line in axes.lines
+        if line.get_marker() == "s"
+        for x, y in zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)
+    }
+    for precision, share in (("fp32", 96), ("bf16", 92.2)):
+        own = {text: x for text, x in points.items() if precision in text}
+        assert [text.rpartition(", ")[2] for text in texts if text in own] == [
+            f"{count} GPUs" for count in devices
+        ]
+        assert own[min(own)] == pytest.approx(share, abs=0.1)
+    assert len(spec.variants) == 2 * len(devices)
+    assert figure_bytes(figure).startswith(b"%PDF")
+
+
+def test_ranks_that_share_a_cpu_are_not_drawn() -> None:
+    on_cpu = {"device": "cpu", "needs_accelerator": False, "parallelism": ["single", "ddp2"]}
+
+    assert not [name for name in specs_of_rows({**EAGER, **on_cpu}) if name.startswith("scaling")]
+
+
+def test_unlike_numbers_of_samples_per_gpu_have_rows_of_their_own() -> None:
+    batches = [
+        {**EAGER, "batch_per_process": batch, "parallelism": ["single", "ddp2"]}
+        for batch in (8, 32)
+    ]
+
+    (axes,) = specs_of_rows(*batches)["scaling_scaling"].draw().axes
+
+    texts = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert ["8 per GPU" in texts[0], "32 per GPU" in texts[1]] == [True, True]
