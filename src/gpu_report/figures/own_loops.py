@@ -17,15 +17,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of
-from gpu_report.figures.points import (
-    Entry,
-    draw_gaps,
-    draw_line,
-    hollow_handles,
-    new_rows,
-    place_rows,
-)
-from gpu_report.figures.stacked_bars import BAR_LOOK, add_color_legend
+from gpu_report.figures.points import draw_gaps, draw_line, hollow_handles
+from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.glossary import PASS, device_words
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import Tables
@@ -145,37 +138,17 @@ def iteration_parts(tables: Tables) -> pd.DataFrame:
 
 def parts_figure(shown: Shown) -> Figure:
     """Draw what the accelerator does in one iteration, one stacked bar per loop."""
-    frame, parts = shown.rows, iteration_parts(shown.tables)
+    parts = iteration_parts(shown.tables)
     totals = parts.groupby("variant")["time_us"].sum()
-    entries = [
-        Entry(
-            heading=row["heading"],
-            label=row["label"],
-            text=quantity(totals[row["variant"]]).plain(),
-        )
-        for _, row in frame.iterrows()
-    ]
-    figure, axes = new_rows(entries, legend_rows=2)
-    positions = place_rows(axes, entries, text_heading="sum (µs)")
-    for position, variant in zip(positions, frame["variant"], strict=True):
-        of_variant = parts[parts["variant"] == variant].set_index("part")["time_us"]
-        widths = of_variant.reindex(list(_PART_COLORS), fill_value=0.0)
-        axes.barh(
-            position,
-            widths,
-            left=widths.cumsum().shift(fill_value=0.0),
-            color=list(_PART_COLORS.values()),
-            **BAR_LOOK,
-        )
-    axes.set_xlim(0, 1.02 * float(totals[frame["variant"]].max()))
-    axes.set_xlabel("Device work of one iteration in the profiled run (µs)")
-    occurring = set(
-        parts.loc[parts["variant"].isin(frame["variant"]) & (parts["time_us"] > 0), "part"]
+    return stacked_bars_figure(
+        shown,
+        parts.rename(columns={"part": "category", "time_us": "width"}),
+        colors=_PART_COLORS,
+        texts={variant: quantity(totals[variant]).plain() for variant in shown.rows["variant"]},
+        text_heading="sum (µs)",
+        axis_label="Device work of one iteration in the profiled run (µs)",
+        most=math.inf,
     )
-    add_color_legend(
-        figure, {part: color for part, color in _PART_COLORS.items() if part in occurring}
-    )
-    return figure
 
 
 def _sums_of_parts(shown: Shown) -> str:
@@ -198,8 +171,8 @@ PARTS: Final = VariantFigure(
     title="Parts of one iteration by {axis}",
     caption=(
         "Device time of the kernels, copies and memsets of one iteration in the profiled run, by "
-        "part; waiting between kernels is left out. A loop whose kernels do several parts, or "
-        "have no marks, is one bar."
+        "part; waiting between kernels is left out. A loop whose kernels do several parts, or have "
+        "no marks, is one bar."
     ),
     along=("optimization",),
     rows=_with_parts,

@@ -72,25 +72,27 @@ _LABELLED: Final = 0.06
 
 def stacked_bars_figure(
     shown: Shown,
-    shares: pd.DataFrame,
+    parts: pd.DataFrame,
     *,
     colors: Mapping[str, str],
     texts: Mapping[str, str] | None = None,
     text_heading: str = "",
     axis_label: str = "Share of the time of all operations on the device (%)",
+    most: float = 100.0,
 ) -> Figure:
-    """Draw `share` by `category` of each variant shown; one that was profiled and has no shares is
+    """Draw `width` by `category` of each variant shown; one that was profiled and has no parts is
     not reliable.
 
-    `texts` are written right of the bars, by variant.
+    `texts` are written right of the bars, by variant. The axis ends near the longest bar, at `most`
+    at the latest.
     """
     texts = texts or {}
-    has_shares = set(shares["variant"])
+    has_parts = set(parts["variant"])
     # Also those whose trace is not reliable, which the other tables about traces leave out.
     profiled = set(shown.tables.step_shares["variant"])
     entries = []
     for _, row in shown.rows.iterrows():
-        missing = row["variant"] not in has_shares
+        missing = row["variant"] not in has_parts
         text = texts.get(row["variant"], "")
         if missing:
             text += ", " * bool(text) + (
@@ -103,20 +105,20 @@ def stacked_bars_figure(
         entries.append(
             Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
         )
-    drawn = shares[shares["variant"].isin(shown.rows["variant"])]
+    drawn = parts[parts["variant"].isin(shown.rows["variant"])]
     occurring = set(drawn["category"])
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
         legend[REST] = palette.OTHERS
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading=text_heading)
-    longest = drawn.groupby("variant")["share"].sum().max() if len(drawn) else 0.0
-    width = min(1.0, 1.05 * longest) or 1.0
+    longest = drawn.groupby("variant")["width"].sum().max() if len(drawn) else 0.0
+    end = min(most, 1.05 * longest) or most
     for position, variant in zip(positions, shown.rows["variant"], strict=True):
-        if variant in has_shares:
-            of_variant = shares[shares["variant"] == variant]
-            _draw_segments(axes, position, of_variant, colors, least=_LABELLED * width)
-    axes.set_xlim(0, 100 * width)
+        if variant in has_parts:
+            of_variant = parts[parts["variant"] == variant]
+            _draw_segments(axes, position, of_variant, colors, least=_LABELLED * end)
+    axes.set_xlim(0, end)
     axes.set_xlabel(axis_label)
     axes.grid(visible=False)
     add_color_legend(figure, legend)
@@ -124,26 +126,26 @@ def stacked_bars_figure(
 
 
 def _draw_segments(
-    axes: Axes, position: float, shares: pd.DataFrame, colors: Mapping[str, str], *, least: float
+    axes: Axes, position: float, parts: pd.DataFrame, colors: Mapping[str, str], *, least: float
 ) -> None:
-    by_category = dict(zip(shares["category"], shares["share"], strict=True))
-    parts = {category: by_category.pop(category, 0.0) for category in colors}
+    by_category = dict(zip(parts["category"], parts["width"], strict=True))
+    widths = {category: by_category.pop(category, 0.0) for category in colors}
     left = 0.0
-    for category, part in {**parts, REST: sum(by_category.values())}.items():
+    for category, width in {**widths, REST: sum(by_category.values())}.items():
         color = colors.get(category, palette.OTHERS)
-        axes.barh(position, 100 * part, left=left, color=color, **BAR_LOOK)
+        axes.barh(position, width, left=left, color=color, **BAR_LOOK)
         # The sum of the rest is in no table.
-        if category != REST and part >= least:
+        if category != REST and width >= least:
             axes.text(
-                left + 50 * part,
+                left + width / 2,
                 position,
-                f"{100 * part:.{0 if part >= 0.1 else 1}f}",
+                f"{width:.{0 if width >= 10 else 1}f}",
                 color="white" if color in palette.DARK_COLORS else palette.INK,
                 ha="center",
                 va="center_baseline",
                 fontsize=style.TINY_FONT_SIZE_PT,
             )
-        left += 100 * part
+        left += width
 
 
 def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
@@ -178,9 +180,12 @@ def phases_figure(shown: Shown) -> Figure:
         columns = ["convolution_share"] + ["cudnn_share"] * bool(rows["cudnn_share"].notna().any())
         sums = [float((rows["share"] * rows[column]).sum(skipna=True)) for column in columns]
         inside[str(variant)] = ", ".join(share(total).plain(unit=False) for total in sums)
-    shares, heading = phases.rename(columns={"phase": "category"}), "convolution, cuDNN (%)"
     return stacked_bars_figure(
-        shown, shares, colors=palette.PHASE_COLORS, texts=inside, text_heading=heading
+        shown,
+        phases.assign(category=phases["phase"], width=100 * phases["share"]),
+        colors=palette.PHASE_COLORS,
+        texts=inside,
+        text_heading="convolution, cuDNN (%)",
     )
 
 
@@ -239,7 +244,7 @@ def steps_figure(shown: Shown) -> Figure:
     }
     return stacked_bars_figure(
         shown,
-        reliable[reliable["share"] > 0],
+        reliable[reliable["share"] > 0].assign(width=100 * reliable["share"]),
         colors=PART_COLORS,
         texts=texts,
         text_heading="GPU busy, launch-bound (%)" if any(texts.values()) else "",
@@ -287,14 +292,16 @@ def idle_figure(shown: Shown) -> Figure:
     own = causes[
         causes["variant"].isin([variant for variant, idle_share in idle.items() if idle_share >= 0])
     ]
-    gaps = own.rename(columns={"cause": "category"})[["variant", "category", "share"]]
+    gaps = own.assign(category=own["cause"], width=100 * own["share"])
     without = [variant for variant, idle_share in idle.items() if idle_share == 0]
-    none = pd.DataFrame({"variant": without, "category": "launch", "share": 0.0})
+    none = pd.DataFrame({"variant": without, "category": "launch", "width": 0.0})
     of_gaps = own[~own["variant"].isin(without)].dropna(subset="longest_us")
     longest_s = of_gaps.groupby("variant")["longest_us"].max() / 1e6
     return stacked_bars_figure(
         shown,
-        pd.concat([gaps, none]).groupby(["variant", "category"], as_index=False, sort=False).sum(),
+        pd.concat([gaps[[*none]], none])
+        .groupby(["variant", "category"], as_index=False, sort=False)
+        .sum(),
         colors=CAUSE_COLORS,
         texts={
             variant: share(idle_share).plain(unit=False)
