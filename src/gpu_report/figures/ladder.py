@@ -23,12 +23,7 @@ from gpu_report.figures.declaration import (
     extremes_of,
 )
 from gpu_report.figures.points import Entry, hollow_handles, new_rows, place_rows
-from gpu_report.figures.stacked_bars import (
-    BAR_LOOK,
-    HATCH_WITHOUT_COLOR,
-    LEGEND_COLUMNS,
-    add_color_legend,
-)
+from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.glossary import SPEEDUP, Row
 from gpu_report.printing.number_format import count, quantity
 from gpu_report.tables.bundle import eager_and_fastest, rows_of
@@ -227,47 +222,40 @@ def path_rows(shown: Shown) -> pd.DataFrame:
 def waterfall_figure(shown: Shown) -> Figure:
     """Draw the step time of each row, split where its trace shows the categories."""
     rows = rows_of(shown.rows)
-    parts = {row["variant"]: _times_ms(shown, row["variant"]) for row in rows}
-    drawn = {
-        row["variant"]: parts[row["variant"]] or {_UNDIVIDED: row["step_time_ms"]} for row in rows
-    }
+    times = {row["variant"]: _times_ms(shown, row["variant"]) for row in rows}
     first_ms = {
         row["heading"]: row["step_time_ms"] for row in reversed(rows) if row["step_time_ms"] > 0
     }
-    entries = [
-        Entry(
-            heading=row["heading"],
-            label=row["label"],
-            text=_text(
+    measured = [row for row in rows if row["status"] == "ok"]
+    parts = pd.DataFrame(
+        [
+            (row["variant"], category, 100 * time_ms / first_ms[row["heading"]])
+            for row in measured
+            for category, time_ms in (
+                times[row["variant"]] or {_UNDIVIDED: row["step_time_ms"]}
+            ).items()
+        ],
+        columns=["variant", "category", "width"],
+    )
+    return stacked_bars_figure(
+        shown,
+        parts.drop_duplicates(["variant", "category"]),
+        colors=WATERFALL_COLORS,
+        texts={
+            row["variant"]: _text(
                 row,
-                parts[row["variant"]],
-                parts[above["variant"]] if is_below else {},
+                times[row["variant"]],
+                times[above["variant"]] if is_below else {},
                 is_one_session=is_below and above["session"] == row["session"],
-            ),
-            missing=row["status"] != "ok",
-        )
-        for above, row in pairwise([{"heading": None}, *rows])
-        for is_below in [above["heading"] == row["heading"]]
-    ]
-    occurring = {name for times in drawn.values() for name, time in times.items() if time > 0}
-    legend = {name: color for name, color in WATERFALL_COLORS.items() if name in occurring}
-    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
-    positions = place_rows(axes, entries, text_heading="step (ms); largest change")
-    for position, row in zip(positions, rows, strict=True):
-        widths = 100 / first_ms.get(row["heading"], math.nan) * pd.Series(drawn[row["variant"]])
-        axes.barh(
-            position,
-            widths,
-            left=widths.cumsum().shift(fill_value=0.0),
-            color=[WATERFALL_COLORS[name] for name in widths.index],
-            hatch="" if parts[row["variant"]] else HATCH_WITHOUT_COLOR,
-            **BAR_LOOK,
-        )
-    axes.set_xlim(left=0)
-    axes.set_xlabel("Step time relative to the model's first bar (%)")
-    axes.grid(visible=False, axis="y")
-    add_color_legend(figure, legend)
-    return figure
+            )
+            for above, row in pairwise([{"heading": None}, *rows])
+            for is_below in [above["heading"] == row["heading"]]
+            if row["status"] == "ok"
+        },
+        text_heading="step (ms); largest change",
+        axis_label="Step time relative to the model's first bar (%)",
+        most=math.inf,
+    )
 
 
 def _times_ms(shown: Shown, variant: str) -> dict[str, float]:
@@ -281,11 +269,9 @@ def _times_ms(shown: Shown, variant: str) -> dict[str, float]:
 def _text(
     row: Row, times: Mapping[str, float], above: Mapping[str, float], *, is_one_session: bool
 ) -> str:
-    """The time that is drawn, or why there is none, and the part that changed most from the row
-    above, where a trace shows the parts and both are of one session.
+    """The time that is drawn, and the part that changed most from the row above, where a trace
+    shows the parts and both are of one session.
     """
-    if row["status"] != "ok":
-        return labels.status_text(row)
     total_ms = quantity(sum(times.values()) or row["step_time_ms"]).plain()
     changes = {name: times.get(name, 0.0) - above.get(name, 0.0) for name in {**above, **times}}
     if not (times and above):

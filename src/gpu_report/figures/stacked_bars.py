@@ -10,7 +10,7 @@ A category, a phase, a part and a cause has the same color in every figure.
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -63,9 +63,8 @@ _PART_COLUMNS: Final = {f"{part}_share": part for part in STEP_PARTS}
 _OF_STEP: Final = "Share of the step (%)"
 
 REST: Final = "all others"
-BAR_LOOK: Final[dict[str, Any]] = {"height": 0.78, "edgecolor": palette.QUIET, "linewidth": 0.4}
-HATCH_WITHOUT_COLOR: Final = "///"
-LEGEND_COLUMNS: Final = 6
+_HATCH: Final = "///"
+_LEGEND_COLUMNS: Final = 6
 _LABELLED: Final = 0.06
 """The smallest part of the axis that has room for its number."""
 
@@ -83,8 +82,8 @@ def stacked_bars_figure(
     """Draw `width` by `category` of each variant shown; one that was profiled and has no parts is
     not reliable.
 
-    `texts` are written right of the bars, by variant. The axis ends near the longest bar, at `most`
-    at the latest.
+    `texts` are written right of the bars, by variant. A color that is `none` is a hatch. The axis
+    ends near the longest bar, at `most` at the latest.
     """
     texts = texts or {}
     has_parts = set(parts["variant"])
@@ -110,7 +109,7 @@ def stacked_bars_figure(
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
         legend[REST] = palette.OTHERS
-    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / LEGEND_COLUMNS))
+    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading=text_heading)
     longest = drawn.groupby("variant")["width"].sum().max() if len(drawn) else 0.0
     end = min(most, 1.05 * longest) or most
@@ -121,7 +120,23 @@ def stacked_bars_figure(
     axes.set_xlim(0, end)
     axes.set_xlabel(axis_label)
     axes.grid(visible=False)
-    add_color_legend(figure, legend)
+    handles = [
+        Patch(
+            label=american(name),
+            facecolor=color,
+            hatch=_HATCH if color == "none" else "",
+            edgecolor=palette.QUIET,
+            linewidth=0.4,
+        )
+        for name, color in legend.items()
+    ]
+    figure.legend(
+        handles=handles,
+        loc="outside upper left",
+        ncols=_LEGEND_COLUMNS,
+        borderaxespad=0.2,
+        handlelength=1.0,
+    )
     return figure
 
 
@@ -129,11 +144,20 @@ def _draw_segments(
     axes: Axes, position: float, parts: pd.DataFrame, colors: Mapping[str, str], *, least: float
 ) -> None:
     by_category = dict(zip(parts["category"], parts["width"], strict=True))
-    widths = {category: by_category.pop(category, 0.0) for category in colors}
+    widths = {each: by_category.pop(each) for each in colors if each in by_category}
     left = 0.0
     for category, width in {**widths, REST: sum(by_category.values())}.items():
         color = colors.get(category, palette.OTHERS)
-        axes.barh(position, width, left=left, color=color, **BAR_LOOK)
+        axes.barh(
+            position,
+            width,
+            left=left,
+            height=0.78,
+            color=color,
+            hatch=_HATCH if color == "none" else "",
+            edgecolor=palette.QUIET,
+            linewidth=0.4,
+        )
         # The sum of the rest is in no table.
         if category != REST and width >= least:
             axes.text(
@@ -146,28 +170,6 @@ def _draw_segments(
                 fontsize=style.TINY_FONT_SIZE_PT,
             )
         left += width
-
-
-def add_color_legend(figure: Figure, colors: Mapping[str, str]) -> None:
-    """Name the colours above the panels; where one is `none` the bars are hatched."""
-    handles = [
-        Patch(
-            label=american(name),
-            facecolor=color,
-            hatch=HATCH_WITHOUT_COLOR if color == "none" else "",
-            edgecolor=palette.QUIET,
-            linewidth=0.4,
-        )
-        for name, color in colors.items()
-    ]
-    if handles:
-        figure.legend(
-            handles=handles,
-            loc="outside upper left",
-            ncols=LEGEND_COLUMNS,
-            borderaxespad=0.2,
-            handlelength=1.0,
-        )
 
 
 def phases_figure(shown: Shown) -> Figure:
