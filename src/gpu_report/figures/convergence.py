@@ -31,6 +31,7 @@ from gpu_report.figures.points import add_legend, draw_intervals
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import QUALITY
 
+_Looks = dict[str, dict[str, Any]]
 _MOST_COLUMNS: Final = 3
 _MOST_POINTS: Final = 200
 """More points than that in a line of two inches are ink, not information; neighbouring steps are
@@ -43,7 +44,7 @@ def convergence_figure(shown: Shown) -> Figure:
     device only.
     """
     frame = shown.rows
-    headings, devices = list(dict.fromkeys(frame["heading"])), list(dict.fromkeys(frame["device"]))
+    headings, looks = list(dict.fromkeys(frame["heading"])), style.device_looks(frame["device"])
     columns = min(len(headings), _MOST_COLUMNS)
     blocks = math.ceil(len(headings) / _MOST_COLUMNS)
     figure = style.new_figure(height_in=2.8 * blocks + 0.4)
@@ -54,8 +55,8 @@ def convergence_figure(shown: Shown) -> Figure:
         upper = figure.add_subplot(grid[2 * block, column])
         lower = figure.add_subplot(grid[2 * block + 1, column])
         style.set_panel_title(upper, heading, columns=columns)
-        _draw_losses(upper, group, shown.tables.losses, devices)
-        _draw_quality(lower, group, shown.tables.convergence, devices)
+        _draw_losses(upper, group, shown.tables.losses, looks)
+        _draw_quality(lower, group, shown.tables.convergence, looks)
         reasons = "\n".join(
             labels.status_text(row, name_device=True)
             for _, row in group[group["status"] != "ok"].iterrows()
@@ -69,11 +70,11 @@ def convergence_figure(shown: Shown) -> Figure:
         metrics = {name for name in group["quality_name"] if name}
         metric = labels.printable(metrics.pop()) if len(metrics) == 1 else "quality"
         lower.set_ylabel(f"Held-out {metric}", fontsize=style.FONT_SIZE_PT)
-    add_legend(figure, devices)
+    add_legend(figure, looks.values())
     return figure
 
 
-def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices: list[str]) -> None:
+def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, looks: _Looks) -> None:
     drawn: list[float] = []
     for position, (variant, device) in enumerate(
         zip(group["variant"], group["device"], strict=True)
@@ -81,7 +82,7 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
         spread = _spread(losses[losses["variant"] == variant], "step", "train_loss")
         block = math.ceil(len(spread) / _MOST_POINTS)
         spread = spread.groupby(spread.index // max(block, 1) * max(block, 1)).mean()
-        look = {**style.device_look(device, devices), **_layer(position, len(group))}
+        look = {**looks[device], **_layer(position, len(group))}
         if len(spread) > 12:  # more markers hide the line
             look["marker"] = ""
         axes.fill_between(
@@ -100,7 +101,7 @@ def _draw_losses(axes: Axes, group: pd.DataFrame, losses: pd.DataFrame, devices:
 
 
 def _draw_quality(
-    axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, devices: list[str]
+    axes: Axes, group: pd.DataFrame, convergence: pd.DataFrame, looks: _Looks
 ) -> None:
     drawn: list[float] = []
     unlike = len(group[["epochs", "steps_per_epoch"]].drop_duplicates()) > 1
@@ -109,7 +110,7 @@ def _draw_quality(
         zip(group["variant"], group["device"], strict=True)
     ):
         spread = _spread(convergence[convergence["variant"] == variant], by, "quality")
-        look = {**style.device_look(device, devices), **_layer(position, len(group))}
+        look = {**looks[device], **_layer(position, len(group))}
         draw_intervals(axes, spread.index + first, spread, elinewidth=0.8, capthick=0.8, **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)

@@ -7,24 +7,21 @@ phases, top_kernels -> time per iteration of each part -> rows (loop) -> segment
 import math
 import re
 from itertools import cycle
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of
-from gpu_report.figures.points import draw_gaps, draw_line, hollow_handles
+from gpu_report.figures.points import panels_figure
 from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.glossary import PASS, device_words
 from gpu_report.printing.number_format import quantity
 from gpu_report.tables.bundle import Tables
 
 _ROOM: Final = 2.0  # above and below the measured values, as a factor
-_LEGEND_COLUMNS: Final = 3
 _TOGETHER: Final = "together"
 _OTHER: Final = "other"
 _PART_COLORS: Final = {**palette.PHASE_COLORS, _TOGETHER: palette.YELLOW}
@@ -41,48 +38,43 @@ def _with_passes(shown: Shown) -> pd.DataFrame:
     loops, rows = shown.tables.own_loops, shown.rows
     found = loops.loc[
         loops["variant"].isin(rows["variant"]),
-        ["variant", "pass_us", "pass_us_low", "pass_us_high", "pass_us_count", "points"],
+        ["variant", "pass_us", "pass_us_low", "pass_us_high", "pass_us_count"],
     ]
-    return rows.iloc[:0] if found.empty else rows.merge(found, on="variant", how="left")
+    # One that failed is in no row of OWN_LOOPS, and has its points as its batch too.
+    points = rows.assign(points=rows["batch_size"])
+    return rows.iloc[:0] if found.empty else points.merge(found, on="variant", how="left")
 
 
 def passes_figure(shown: Shown) -> Figure:
     """Draw the time of a pass along the points, a panel for each device and a line for each
     loop.
     """
-    frame = shown.rows.assign(**PASS.intervals(shown.rows))
-    devices, loops = (list(dict.fromkeys(frame[column])) for column in ("device", "optimization"))
-    looks: dict[str, dict[str, Any]] = {
+    rows = shown.rows.assign(panel=shown.rows["device"].map(device_words))
+    looks = {
         loop: {"color": color, "marker": marker, "label": labels.optimization_label(loop)}
         for loop, color, marker in zip(
-            loops, cycle(palette.PALETTE), cycle(style.MARKERS), strict=False
+            dict.fromkeys(rows["optimization"]),
+            cycle(palette.PALETTE),
+            cycle(style.MARKERS),
+            strict=False,
         )
     }
-    doubted = hollow_handles(frame.loc[frame["value"].notna(), "marks"])
-    handles = [*(Line2D([], [], **look) for look in looks.values()), *doubted]
-    legend_rows = math.ceil(len(handles) / _LEGEND_COLUMNS)
-    figure = style.new_figure(height_in=2.3 + 0.2 * legend_rows)
-    grid = figure.subplots(1, len(devices), squeeze=False, sharex=True, sharey=True)
-    for axes, device in zip(grid.flat, devices, strict=True):
-        style.set_panel_title(axes, device_words(device), columns=len(devices))
-        panel = frame[frame["device"] == device]
-        for loop, rows in panel.dropna(subset="value").groupby("optimization", sort=False):
-            draw_line(axes, rows.sort_values("points"), axis="points", look=looks[str(loop)])
-        draw_gaps(axes, panel[panel["value"].isna()], axis="batch_size", name_device=False)
-    first: Axes = grid.flat[0]
-    first.set(
-        xscale="log", yscale="log", ylim=(frame["low"].min() / _ROOM, frame["high"].max() * _ROOM)
+    drawn = PASS.intervals(rows).dropna(subset="value")
+
+    def draw(axes: Axes, _: pd.DataFrame) -> None:
+        style.set_scale(axes, "y", [*drawn["low"], *drawn["high"]])
+        axes.set_ylim(drawn["low"].min() / _ROOM, drawn["high"].max() * _ROOM)
+
+    return panels_figure(
+        rows,
+        PASS,
+        axis="points",
+        by="optimization",
+        looks=looks,
+        columns=rows["panel"].nunique(),
+        height_in=2.5,
+        draw=draw,
     )
-    for axis in (first.xaxis, first.yaxis):
-        axis.set_major_locator(LogLocator(numticks=12))
-        axis.set_major_formatter(FuncFormatter(style.tick_text))
-        axis.set_minor_formatter(NullFormatter())
-    first.set_ylabel(PASS.axis_label)
-    figure.supxlabel("Points", fontsize=style.FONT_SIZE_PT)
-    figure.legend(
-        handles=handles, loc="outside upper left", ncols=_LEGEND_COLUMNS, borderaxespad=0.2
-    )
-    return figure
 
 
 PASSES: Final = VariantFigure(

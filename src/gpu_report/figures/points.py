@@ -5,7 +5,7 @@ entries (heading, label, text) -> axes whose y positions are the entries -> poin
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -18,29 +18,24 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from gpu_report.figures import labels, palette, style
-from gpu_report.glossary import Metric, device_words
+from gpu_report.glossary import Metric
 
 _ROOM: Final = 0.07  # left and right of the measured values, as a part of their span
 _CHARACTER_WIDTH_IN: Final = 0.065
+_LEGEND_COLUMNS: Final = 3
 
 
 def add_legend(
-    figure: Figure, devices: Sequence[str], *, marks: "Sequence[str] | pd.Series[str]" = ()
+    figure: Figure,
+    looks: Iterable[Mapping[str, Any]],
+    *,
+    marks: "Sequence[str] | pd.Series[str]" = (),
 ) -> None:
-    """Say above the panels which look is which device, and what a hollow marker means if one is
-    drawn.
-    """
-    handles = [
-        *(
-            Line2D([], [], label=device_words(device), **style.device_look(device, list(devices)))
-            for device in devices
-        ),
-        *hollow_handles(marks),
-    ]
+    """Say above the panels what each look is, and what a hollow marker means if one is drawn."""
+    handles = [*(Line2D([], [], **look) for look in looks), *hollow_handles(marks)]
     if handles:
-        figure.legend(
-            handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2
-        )
+        columns = min(len(handles), _LEGEND_COLUMNS)
+        figure.legend(handles=handles, loc="outside upper right", ncols=columns, borderaxespad=0.2)
 
 
 def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
@@ -58,12 +53,37 @@ def hollow_handles(marks: "Sequence[str] | pd.Series[str]") -> list[Line2D]:
     return [hollow] if doubts else []
 
 
-def draw_lines(axes: Axes, panel: pd.DataFrame, *, axis: str, devices: list[str]) -> None:
-    """A line for each device of a panel, in the look that it has among these devices."""
-    for device, rows in panel.groupby("device", sort=False):
-        draw_line(
-            axes, rows.sort_values(axis), axis=axis, look=style.device_look(str(device), devices)
-        )
+def panels_figure(
+    rows: pd.DataFrame,
+    metric: Metric,
+    *,
+    axis: str,
+    by: str,
+    looks: Mapping[str, Mapping[str, Any]],
+    columns: int,
+    height_in: float,
+    draw: Callable[[Axes, pd.DataFrame], None],
+) -> Figure:
+    """Draw `metric` along an axis of numbers: a panel for each value of the column `panel`, in it a
+    line for each value of the column `by` in its look, and what `draw` adds. Hollow markers are
+    doubted numbers.
+    """
+    figure = style.new_figure(height_in=height_in)
+    lines = math.ceil(rows["panel"].nunique() / columns)
+    for position, (title, of_panel) in enumerate(rows.groupby("panel", sort=False), start=1):
+        axes = figure.add_subplot(lines, columns, position)
+        style.set_panel_title(axes, str(title), columns=columns)
+        panel = of_panel.assign(**metric.intervals(of_panel))
+        draw(axes, panel)
+        for name, line in panel.groupby(by, sort=False):
+            _draw_line(axes, line.sort_values(axis), axis=axis, look=looks[str(name)])
+        _draw_gaps(axes, panel[panel["value"].isna()], axis=axis)
+        _scale_measured_values(axes, panel[axis], columns=columns)
+    figure.supxlabel(labels.axis_label(axis), fontsize=style.FONT_SIZE_PT)
+    figure.supylabel(metric.axis_label, fontsize=style.FONT_SIZE_PT)
+    marks = rows.loc[rows[metric.column].notna(), "marks"]
+    add_legend(figure, looks.values() if len(looks) > 1 else [], marks=marks)
+    return figure
 
 
 def draw_intervals(
@@ -84,7 +104,7 @@ def draw_intervals(
         axes.errorbar(numbers["value"], along, xerr=spread, **look)
 
 
-def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: Mapping[str, Any]) -> None:
+def _draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: Mapping[str, Any]) -> None:
     """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a
     hollow marker.
     """
@@ -100,12 +120,10 @@ def draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: Mapping[str, A
     )
 
 
-def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool) -> None:
+def _draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
     """Why there is no number, upright at the place of each variant that has none."""
     for position, rows in missing.groupby(axis):
-        reasons = "\n".join(
-            labels.status_text(row, name_device=name_device) for _, row in rows.iterrows()
-        )
+        reasons = "\n".join(labels.status_text(row, name_device=True) for _, row in rows.iterrows())
         style.note(
             axes,
             reasons,
@@ -119,7 +137,7 @@ def draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str, name_device: bool
         )
 
 
-def scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: int) -> None:
+def _scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: int) -> None:
     """Ticks at the measured values and nowhere else; powers of two apart alike where the values
     span a factor 8.
     """
@@ -181,13 +199,20 @@ def rows_figure(
     drawn = spread.dropna()
     lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])
-    devices = list(dict.fromkeys(frame["device"]))
+    looks = style.device_looks(frame["device"])
     faces = ["white" if labels.doubts([marks]) else "" for marks in frame["marks"]]
     placed = frame.assign(**spread, position=positions, face=faces).dropna(subset=["value"])
     for (device, face), alike in placed.groupby(["device", "face"], sort=False):
-        look = style.device_look(str(device), devices)
-        look["markerfacecolor"] = str(face) or look["color"]
-        draw_intervals(axes, alike["position"], alike, upright=False, linestyle="none", **look)
+        look = looks[str(device)]
+        draw_intervals(
+            axes,
+            alike["position"],
+            alike,
+            upright=False,
+            linestyle="none",
+            markerfacecolor=str(face) or look["color"],
+            **look,
+        )
     if metric.reference is not None:
         axes.axvline(metric.reference, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
         style.note(

@@ -5,7 +5,6 @@ axis of numbers
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,13 +20,7 @@ from gpu_report.figures.declaration import (
     extremes_of,
     is_said_by_table,
 )
-from gpu_report.figures.points import (
-    add_legend,
-    draw_gaps,
-    draw_lines,
-    rows_figure,
-    scale_measured_values,
-)
+from gpu_report.figures.points import panels_figure, rows_figure
 from gpu_report.glossary import (
     AXES,
     METRICS,
@@ -134,48 +127,24 @@ def _compared(shown: Shown) -> pd.DataFrame:
     return compared if compared[SPEEDUP.column].notna().any() else compared.iloc[:0]
 
 
-def _panels_figure(
-    shown: Shown,
-    metric: Metric,
-    *,
-    axis: str,
-    columns: int,
-    height_in: float,
-    draw: Callable[[Axes, pd.DataFrame], None],
-) -> Figure:
-    rows, devices = shown.rows, list(dict.fromkeys(shown.rows["device"]))
-    lines = math.ceil(rows["panel"].nunique() / columns)
-    figure = style.new_figure(height_in=height_in)
-    for position, (title, panel) in enumerate(rows.groupby("panel", sort=False), start=1):
-        axes = figure.add_subplot(lines, columns, position)
-        style.set_panel_title(axes, str(title), columns=columns)
-        numbers = metric.intervals(panel)
-        draw(axes, panel.assign(**numbers))
-        name_device = len(devices) > 1 or metric not in (THROUGHPUT, TOKENS)
-        draw_gaps(axes, panel[numbers["value"].isna()], axis=axis, name_device=name_device)
-        scale_measured_values(axes, panel[axis], columns=columns)
-    figure.supxlabel(labels.axis_label(axis), fontsize=style.FONT_SIZE_PT)
-    figure.supylabel(metric.axis_label, fontsize=style.FONT_SIZE_PT)
-    marks = rows.loc[rows[metric.column].notna(), "marks"]
-    add_legend(figure, devices if len(devices) > 1 else [], marks=marks)
-    return figure
-
-
 def curves_figure(shown: Shown) -> Figure:
-    """Draw throughput along an axis of numbers, a panel for each group; hollow markers are doubted
-    numbers.
-    """
-    axis, devices = shown.subject.axis, list(dict.fromkeys(shown.rows["device"]))
+    """Draw throughput along an axis of numbers, a panel for each group."""
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2) if panels in (1, 2, 4) else 3 if panels <= 9 else 4
     height_in = max(1.3 * math.ceil(panels / columns) + 0.35, _LEAST_HEIGHT_IN)
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [*panel["low"].dropna(), *panel["high"].dropna()])
-        draw_lines(axes, panel, axis=axis, devices=devices)
 
-    return _panels_figure(
-        shown, rate_of(shown.rows), axis=axis, columns=columns, height_in=height_in, draw=draw
+    return panels_figure(
+        shown.rows,
+        rate_of(shown.rows),
+        axis=shown.subject.axis,
+        by="device",
+        looks=style.device_looks(shown.rows["device"]),
+        columns=columns,
+        height_in=height_in,
+        draw=draw,
     )
 
 
@@ -189,7 +158,7 @@ def _crossing(shown: Shown) -> pd.DataFrame:
 
 def crossover_figure(shown: Shown) -> Figure:
     """Draw the speedup of the GPUs along the batch size, and where it crosses 1."""
-    baseline, devices = shown.subject.baseline, ["cpu", *dict.fromkeys(shown.rows["device"])]
+    baseline, looks = shown.subject.baseline, style.device_looks(shown.rows["device"])
     crossovers = shown.tables.crossovers[
         shown.tables.crossovers["experiment"] == shown.subject.name
     ]
@@ -200,10 +169,8 @@ def crossover_figure(shown: Shown) -> Figure:
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         style.set_scale(axes, "y", [1.0, *panel["low"].dropna(), *panel["high"].dropna()])
         style.level(axes, 1, f"as fast as {baseline}", at_left=False, zorder=1)
-        draw_lines(axes, panel, axis="batch_size", devices=devices)
         shared = set.intersection(*map(set, panel["group"].str.split()))
         for device, own in panel.groupby("device", sort=False):
-            look = style.device_look(str(device), devices)
             found = crossovers[
                 (crossovers["device"] == device)
                 & (crossovers["workload"] == own["workload"].iloc[0])
@@ -218,12 +185,14 @@ def crossover_figure(shown: Shown) -> Figure:
             if labels.doubts(compared["marks"]):
                 found = found.assign(verdict="flagged")
             for _, crossover in found.iterrows():
-                _shade(axes, crossover, color=look["color"])
+                _shade(axes, crossover, color=looks[str(device)]["color"])
 
-    return _panels_figure(
-        shown,
+    return panels_figure(
+        shown.rows,
         SPEEDUP.named(baseline=baseline),
         axis="batch_size",
+        by="device",
+        looks=looks,
         columns=columns,
         height_in=height_in,
         draw=draw,

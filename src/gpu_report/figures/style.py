@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from gpu_report.figures import palette
+from gpu_report.glossary import device_words
 from gpu_report.printing.number_format import SMALLEST_GROUPED
 from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 
@@ -111,15 +112,17 @@ def new_figure(*, height_in: float) -> Figure:
     return Figure(figsize=(TEXT_WIDTH_IN, height_in), layout="constrained")
 
 
-def device_look(device: str, devices: list[str]) -> dict[str, Any]:
-    """Color and marker of a device; the CPU looks the same in every figure, GPUs go by
+def device_looks(devices: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Color, marker and name of each device; the CPU looks the same in every figure, GPUs go by
     their order.
     """
-    if device == "cpu":
-        return {"color": palette.ORANGE, "marker": "o"}
-    gpus = [name for name in devices if name != "cpu"]
-    color, marker = _GPU_LOOKS[gpus.index(device) % len(_GPU_LOOKS)]
-    return {"color": color, "marker": marker}
+    names = list(dict.fromkeys(devices))
+    gpus = zip((name for name in names if name != "cpu"), cycle(_GPU_LOOKS), strict=False)
+    looks = {"cpu": (palette.ORANGE, "o"), **dict(gpus)}
+    return {
+        name: {"color": looks[name][0], "marker": looks[name][1], "label": device_words(name)}
+        for name in names
+    }
 
 
 def workload_markers(workloads: Iterable[str]) -> dict[str, str]:
