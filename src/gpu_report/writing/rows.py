@@ -3,7 +3,6 @@ trained and how, from what the workloads said of themselves in the records.
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import itemgetter
@@ -65,8 +64,6 @@ from gpu_report.writing.machine import MachineResults
 if TYPE_CHECKING:
     import pandas as pd
 
-_UNIT: Final = re.compile(r"_(?:ms|us|share|per_s)$")
-"""What the name of a column ends with, which a sentence leaves out."""
 _VARIANTS_WITH_LONGEST: Final = 2
 """Whose longest operations, kernels and so on are shown; the CSV files have all."""
 _HOST_COLUMNS: Final = ("wall_ms", "loader_share")
@@ -714,36 +711,17 @@ def kernel_name(row: Row) -> str:
 
 
 def failed_checks(tables: Tables) -> list[Row]:
-    """The checks that traces failed, with how many did and what is left out of their tables
-    for it.
+    """The checks that traces failed, with how many did and the tables of which numbers are left
+    out for it.
     """
     rows = sorted(rows_of(tables.trace_doubts), key=lambda row: str(row["check"]))
     checks: list[Row] = []
     for check, of_check in grouped(rows, lambda row: str(row["check"])).items():
-        unreliable = dict.fromkeys(
-            name for row in of_check for name in str(row["spoils"]).split(", ") if name
-        )
+        columns = [name for row in of_check for name in str(row["spoils"]).split(", ")]
+        names = dict.fromkeys(name.partition(".")[0] for name in columns)
         variants = len({row["variant"] for row in of_check})
-        # Names of tables and columns, the columns of one table together: `idle, steps (loader,
-        # other)`.
-        columns = grouped(unreliable, lambda name: name.partition(".")[0])
-        words = {
-            table: [_UNIT.sub("", name.partition(".")[2]).replace("_", " ") for name in names]
-            for table, names in columns.items()
-        }
-        checks.append(
-            {
-                "check": check,
-                "variants": variants,
-                "left out": (
-                    ", ".join(
-                        f"{table} ({', '.join(filter(None, found))})" if any(found) else table
-                        for table, found in words.items()
-                    )
-                )
-                or "nothing",
-            }
-        )
+        left_out = ", ".join(filter(None, names)) or "nothing"
+        checks.append({"check": check, "variants": variants, "left out": left_out})
     return checks
 
 
