@@ -398,8 +398,7 @@ def why_no_numbers(row: Row) -> str:
     PyTorch's own message stays in the record and in VARIANTS: it is a paragraph of advice.
     """
     if row["status"] == "oom":
-        asked = memory_asked(row)
-        return f"out of memory: {asked}" if asked else "out of memory"
+        return why_missing(row)
     reason = " ".join(str(row["reason"]).split())
     return (
         f"{row['status']}: {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}"
@@ -408,7 +407,7 @@ def why_no_numbers(row: Row) -> str:
     )
 
 
-def memory_asked(row: Row, *, short: bool = False) -> str:
+def memory_asked(row: Row) -> str:
     """What a variant asked for when memory ran out, and what there was; empty where that is
     unknown.
     """
@@ -419,12 +418,9 @@ def memory_asked(row: Row, *, short: bool = False) -> str:
     if not asked.is_measured:
         return ""
     more = f"asked for {asked.plain()} more"
-    if not free.is_measured:
-        return f"{more}; the device has {total.plain()}" if total.is_measured else more
-    if short:
+    if free.is_measured:
         return f"{more}, {free.plain()} free"
-    there = f" of the device's {total.plain()}" if total.is_measured else ""
-    return f"{more} where {free.plain()}{there} were free"
+    return f"{more}; the device has {total.plain()}" if total.is_measured else more
 
 
 def why_missing(row: Row, metric: Metric | None = None) -> str:
@@ -435,7 +431,7 @@ def why_missing(row: Row, metric: Metric | None = None) -> str:
     """
     if metric is SPEEDUP and is_bound(row["options"]):
         return "bound"
-    asked = memory_asked(row, short=True) if row["status"] == "oom" else ""
+    asked = memory_asked(row) if row["status"] == "oom" else ""
     return ": ".join(filter(None, (STATUS_WORDS.get(str(row["status"]), ""), asked)))
 
 
