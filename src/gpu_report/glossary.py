@@ -519,7 +519,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             column="exposed_share",
             header="of the step",
             meaning="exposed communication over the time of the step",
-            detail="by the same difference",
+            detail="1 less the ratio of both steps, process by process, of which the milliseconds "
+            "are the share of the mean step",
             show=number_format.share,
             scale="linear",
             is_timing=True,

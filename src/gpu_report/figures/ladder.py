@@ -226,7 +226,7 @@ def waterfall_figure(shown: Shown) -> Figure:
     first_ms = {
         row["heading"]: row["step_time_ms"] for row in reversed(rows) if row["step_time_ms"] > 0
     }
-    measured = [row for row in rows if row["status"] == "ok"]
+    measured = [row for row in rows if row["status"] == "ok" and row["step_time_ms"] > 0]
     parts = pd.DataFrame(
         [
             (row["variant"], category, 100 * time_ms / first_ms[row["heading"]])
@@ -290,7 +290,8 @@ WATERFALL: Final = VariantFigure(
         "Time of a step along the optimization ladder of {models}: each row adds options to the "
         "row above, may replace earlier ones, and names the category that changed most, if both "
         "are of one session: between sessions, times change for other reasons too. "
-        "Colors are the categories of the GPU's work; white is idle time."
+        "Colors are the categories of the GPU's work; white is idle time. Numbers in the bars are "
+        "percent of the model's first bar."
     ),
     rows=path_rows,
     draw=waterfall_figure,

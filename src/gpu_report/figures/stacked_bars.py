@@ -112,7 +112,7 @@ def stacked_bars_figure(
     figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
     positions = place_rows(axes, entries, text_heading=text_heading)
     longest = drawn.groupby("variant")["width"].sum().max() if len(drawn) else 0.0
-    end = min(most, 1.05 * longest) or most
+    end = min(most, 1.05 * longest) or min(most, 100.0)
     for position, variant in zip(positions, shown.rows["variant"], strict=True):
         if variant in has_parts:
             of_variant = parts[parts["variant"] == variant]
@@ -159,7 +159,7 @@ def _draw_segments(
             linewidth=0.4,
         )
         # The sum of the rest is in no table.
-        if category != REST and width >= least:
+        if category != REST and color != "none" and width >= least:
             axes.text(
                 left + width / 2,
                 position,

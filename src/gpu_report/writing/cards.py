@@ -281,7 +281,8 @@ def scaled_notes(rows: Sequence[Row]) -> list[str]:
     ]
     at_most = (
         "Exchange is an upper bound where the profiler makes the step much longer, since "
-        f"communication that begins late is hidden less ({'; '.join(slowed)})."
+        "communication that begins late is hidden less (profiled over timed step: "
+        f"{'; '.join(slowed)})."
     )
     return [
         _SCALED_NOTE,

@@ -332,7 +332,7 @@ class ExperimentResults:
         marks = [
             *(mark for mark in marks_in(row["marks"]) if mark not in flags),
             *(flag for flag, is_set in flags.items() if is_set),
-            f"the speedup is over that {self.setting(other)}",
+            f"the speedup is over the row {self.setting(other)}",
         ]
         return {**gain.as_columns("speedup"), "marks": SEPARATOR.join(marks)}
 
@@ -427,14 +427,17 @@ def notes_on_short_trainings(rows: Sequence[Row]) -> list[str]:
     ]
     return [
         f"After {range_words(int(row['optimizer_steps']) for row in some)} optimizer steps, the "
-        f"{' or '.join(dict.fromkeys(row['quality_name'] for row in some))} of "
-        f"{listed([*models])} is {what.format(listed([*dict.fromkeys(models.values())]))}."
-        for what, some in (
-            ("no better than chance yet ({})", by_chance),
-            ("not that of a finished training", short),
+        f"held-out metric of {listed(list(dict.fromkeys(map(named, some))))} is {what}."
+        for what, some, named in (
+            ("no better than chance yet", by_chance, _with_chance),
+            ("not that of a finished training", short, title_cell),
         )
-        if (models := {title_cell(row): quantity(row["quality_chance"]).plain() for row in some})
+        if some
     ]
+
+
+def _with_chance(row: Row) -> str:
+    return f"{title_cell(row)} (chance: {quantity(row['quality_chance']).plain()})"
 
 
 def axis_column(axis: str) -> Text:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_report.answers.estimate import Estimate, estimate, of_source, ratio_of
+from gpu_report.answers.questions.axes import MEMORY_TOLERANCE
 from gpu_report.glossary import (
     METRICS,
     Metric,
@@ -416,7 +417,7 @@ def _by_memory(machine: MachineResults, rows: Iterable[Row]) -> Iterator[tuple[s
         for ddp in alike(rows, row, "heading", "configuration", "devices"):
             saved = memory(row, ddp)
             of_both = (row["strategy"], ddp["strategy"])
-            if of_both == ("fsdp", "ddp") and saved.against(1.0) == "below":
+            if of_both == ("fsdp", "ddp") and saved.against(1 - MEMORY_TOLERANCE) == "below":
                 waits = [
                     f"{quantity(parts[row['variant']][column], 'ms').plain()} {what}"
                     for column, what in (
@@ -427,7 +428,7 @@ def _by_memory(machine: MachineResults, rows: Iterable[Row]) -> Iterator[tuple[s
                 ]
                 code = "; ".join(filter(None, (row["configuration"], ", ".join(waits))))
                 yield (
-                    "weak: least memory",
+                    "weak: less memory than DDP",
                     _on_devices(row),
                     f"{row['heading']} {_times(saved)} the memory and {_times(rate(row, ddp))} the "
                     f"samples/s of DDP ({code})",
@@ -441,7 +442,9 @@ def _decided(row: Row, figure: Estimate) -> tuple[str, str]:
     side = figure.against(1.0)
     use = {"above": _on_devices(row), "unclear": "too close to call"}.get(side, "one GPU")
     why = f"; {figure.why_unclear(1, '1')}" if side == "unclear" else ""
-    return use, f"{row['heading']} {_times(figure)} ({row['configuration']}{why})"
+    whole = f"{model_cell(row)}, batch size {row['batch_size']}"
+    trained = whole if row["is_divided"] else row["heading"]
+    return use, f"{trained} {_times(figure)} ({row['configuration']}{why})"
 
 
 def _on_devices(row: Row) -> str:

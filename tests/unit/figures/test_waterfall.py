@@ -62,6 +62,17 @@ def test_bars_are_shares_of_the_first_that_was_measured() -> None:
     assert max(bar.get_x() + bar.get_width() for bar in bars if bar.get_width() > 0) > 99.9
 
 
+def test_rows_without_a_step_time_leave_an_axis_without_bars() -> None:
+    figure = drawn(
+        NAME,
+        "optimization",
+        step_categories=lambda table: table.assign(ms_per_step=0.0),
+        variants=lambda table: table.assign(step_time_ms=float("nan")),
+    )
+
+    assert figure.axes[0].get_xlim() == (0, 100)
+
+
 def test_without_a_trace_of_any_step_there_is_no_waterfall() -> None:
     found = specs_of("optimization", step_categories=lambda table: table.iloc[:0])
 

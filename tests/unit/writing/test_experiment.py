@@ -56,17 +56,20 @@ SHORT: Final = {
         (
             9.1,
             True,
-            "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55).",
+            "After 6 optimizer steps, the held-out metric of GPT-2 (chance: 5.55) is no better "
+            "than chance yet.",
         ),
         (
             9.1,
             False,
-            "After 6 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55).",
+            "After 6 optimizer steps, the held-out metric of GPT-2 (chance: 5.55) is no better "
+            "than chance yet.",
         ),
         (
             3.2,
             True,
-            "After 6 optimizer steps, the loss of GPT-2 is not that of a finished training.",
+            "After 6 optimizer steps, the held-out metric of GPT-2 is not that of a finished "
+            "training.",
         ),
         (3.2, False, ""),
         (math.nan, True, ""),
@@ -85,9 +88,10 @@ def test_of_a_model_only_the_steps_after_which_it_is_no_better_than_chance_are_c
     rows += [{**rows[1], "workload_title": "U-Net"}]
 
     assert notes_on_short_trainings(rows) == [
-        "After 108 optimizer steps, the loss of GPT-2 is no better than chance yet (5.55).",
-        "After 24 to 36 optimizer steps, the loss of GPT-2 and U-Net is not that of a finished "
-        "training.",
+        "After 108 optimizer steps, the held-out metric of GPT-2 (chance: 5.55) is no better than "
+        "chance yet.",
+        "After 24 to 36 optimizer steps, the held-out metric of GPT-2 and U-Net is not that of a "
+        "finished training.",
     ]
 
 
@@ -111,7 +115,7 @@ def test_a_setting_that_also_lacks_an_option_is_over_the_row_that_only_lacks_it(
 
     rates = [rows[name]["throughput_per_s"] for name in names]
     assert rows["resident+unused"]["speedup"] == pytest.approx(rates[2] / rates[1])
-    marks = unused.replace("other session", "the speedup is over that without CUDA graphs")
+    marks = unused.replace("other session", "the speedup is over the row without CUDA graphs")
     assert rows["resident+unused"]["marks"] == marks
     assert rows["resident"]["speedup"] == pytest.approx(rates[1] / rates[0])
     assert rows[names[-1]]["marks"] == unused

@@ -97,8 +97,8 @@ def best(group: Group) -> Answer | None:
     fast, slow, subject = group.words(after), group.words(before), group.title
     advice = f"Train {subject} with {fast} instead of {slow}"
     repaid = break_even(group, before, after)
-    if repaid.steps > after["optimizer_steps"]:
-        least = repaid.steps if repaid.rival is None else repaid.over_rival
+    least = repaid.steps if repaid.rival is None else repaid.over_rival
+    if least > after["optimizer_steps"]:
         advice += f", only above {count(least).plain()} steps with an empty compile cache"
         if repaid.rival is not None:
             advice += f"; below that, {group.words(repaid.rival)}"

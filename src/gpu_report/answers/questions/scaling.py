@@ -76,8 +76,7 @@ _OF_PROCESS: Final = ("workload", "size", "batch_per_device", "precision", "opti
 def pays(scope: Scope) -> Iterator[Answer]:
     """It is faster if the whole interval of the speedup over one plain process, which has the
     samples of one GPU, is above 1, repetition by repetition. Of each model the fastest
-    configuration on several GPUs is compared. The weak efficiency is the share of the GPUs'
-    throughput that is kept; the rest is lost. On one device nothing is exchanged, so that a loss
+    configuration on several GPUs is compared. On one device nothing is exchanged, so that a loss
     there is the cost of DistributedDataParallel itself.
     """
     weak = [
@@ -130,8 +129,9 @@ def _on_one_device(group: Group, weak: Iterable[Row]) -> str:
     alone, most = max(pairs, key=lambda pair: int(pair[1]["devices"]))
     kept, of_most = (shown(row, "weak_efficiency", short=True) for row in (alone, most))
     return (
-        f" In {alone['configuration']} it kept {kept} of the throughput on one device, where "
-        f"nothing is exchanged, and {of_most} on {most['devices']}."
+        " With DistributedDataParallel on one device, where nothing is exchanged, "
+        f"{alone['configuration']} kept {kept} of the throughput of one plain process; on "
+        f"{most['devices']} devices, {of_most} on each."
     )
 
 
@@ -220,8 +220,8 @@ def _parts(tables: Tables, row: Row, whole: Row) -> str:
     base = estimate(row, "base_throughput_per_s")
     smaller = base.over(estimate(whole, "throughput_per_s"), spread_between(tables, row, whole))
     return (
-        f", the product of {times(smaller, short=True)} by the smaller batch of each GPU and "
-        f"{times(estimate(row, 'base_speedup'), short=True)} by sharing"
+        f": {times(smaller, short=True)} from the smaller batch of each GPU, multiplied by "
+        f"{times(estimate(row, 'base_speedup'), short=True)} from sharing"
         if smaller.known
         else ""
     )
@@ -378,7 +378,7 @@ def pipeline(scope: Scope) -> Iterator[Answer]:
         if saving:
             least = max(saving, key=itemgetter(_SAVED))
             measured += (
-                f"; with m = {least['micro_batches']} it takes the least memory, "
+                f"; the pipeline takes the least memory with m = {least['micro_batches']}, "
                 f"{shown(least, _SAVED, short=True)} less than one device"
             )
         verdict = compared.any_on("above")
@@ -421,9 +421,14 @@ def sharded(scope: Scope) -> Iterator[Answer]:
     memory, rate = ratio_of(_PEAK), ratio_of("throughput_per_s", scope.tables)
     known = [row for row in _shared(scope.tables, scope.rows) if row[_PEAK] > 0]
     for group, pairs in _beside_ddp(known, "fsdp"):
+        sizes = list(dict.fromkeys(batch_size_words(fsdp) for fsdp, _ in pairs))
         figures = [
             (
-                {**fsdp, "speed": times(rate(fsdp, ddp), short=True)},
+                {
+                    **fsdp,
+                    "speed": times(rate(fsdp, ddp), short=True),
+                    "beside": f", {batch_size_words(fsdp)}" * (len(sizes) > 1),
+                },
                 memory(fsdp, ddp).mapped(lambda left: 1 - left),
             )
             for fsdp, ddp in pairs
@@ -435,12 +440,16 @@ def sharded(scope: Scope) -> Iterator[Answer]:
             figures,
             lambda row, saved: (
                 f"{as_share(saved, short=True)} at {row['speed']} the throughput "
-                f"({batch_size_words(row)}, {row['configuration']})"
+                f"({row['configuration']}{row['beside']})"
             ),
         )
-        verdict, subject = compared.any_on("above"), group.title
+        verdict, subject = compared.any_on("above"), f"{group.title} ({listed(sizes)})"
         doubt = f"Whether {subject} saves memory is too close to call, because {compared.doubt}"
-        said = {"yes": f"{subject} saved memory", "no": f"{subject} saved little"}
+        some = " in at least one configuration" * (len(pairs) > 1)
+        said = {
+            "yes": f"{subject} saved 10 % or more{some}",
+            "no": f"{subject} saved less than 10 %",
+        }
         yield Answer(
             verdict=verdict,
             statement=f"{said.get(verdict, doubt)}: {each}.",

@@ -56,11 +56,11 @@ def test_fsdp_saves_what_it_takes_less_than_ddp_whatever_one_process_takes() -> 
 
     found = SharedCase(finding=SHARDED, verdict="no", edits=edits).derive()
 
-    assert "saved little: 5.0 % at" in found.statement
-    assert "the throughput (32 per GPU, uncompiled fp32)." in found.statement
+    assert "saved less than 10 %: 5.0 % at" in found.statement
+    assert "the throughput (uncompiled fp32)." in found.statement
 
 
-@pytest.mark.parametrize(("saved", "said"), [(0.6, "with m = 2 it takes the least"), (0.05, "")])
+@pytest.mark.parametrize(("saved", "said"), [(0.6, "the least memory with m = 2"), (0.05, "")])
 def test_a_pipeline_is_said_to_save_memory_only_where_it_does(saved: float, said: str) -> None:
     edits = [
         split(name, **figure("memory_saved_share", share))

@@ -126,7 +126,7 @@ def test_the_fastest_configuration_alone_says_how_much_faster_several_gpus_are()
     found = case.derive()
 
     assert found.verdict == "yes"
-    faster, _, on_one_device = found.statement.partition(" In uncompiled fp32 ")
+    faster, _, on_one_device = found.statement.partition(" With DistributedDataParallel on one ")
     assert "fp32" not in faster
     assert "times" not in on_one_device
 
@@ -177,9 +177,8 @@ def test_what_ddp_costs_on_one_device_is_beside_what_several_lose(devices: int) 
 
     found = Case(finding=f"scaling_pays/{MODEL}", verdict="yes", edits=edits).derive()
 
-    said = "In uncompiled fp32 it kept 80.0 % (79.0 to 81.0) of the throughput on one device"
-    assert (said in found.statement) == (devices == 1)
-    assert ("exchanged, and 90.0 % (89.0 to 91.0) on 2." in found.statement) == (devices == 1)
+    for kept in ("uncompiled fp32 kept 80.0 % (79.0 to 81.0)", "90.0 % (89.0 to 91.0) on each."):
+        assert (kept in found.statement) == (devices == 1)
 
 
 @pytest.mark.parametrize(("of_defaults", "said"), [(1, True), (2, False)])
@@ -216,8 +215,8 @@ def test_a_strong_speedup_is_split_into_the_smaller_batch_and_the_sharing(
 
     found = Case(finding=f"scaling_strong/{MODEL}", verdict="yes", edits=edits).derive()
 
-    parts = ", the product of 0.8000 times (0.7960 to 0.8040) by the smaller batch of each GPU and"
-    assert (parts in found.statement) == (base_per_s > 0)
+    part = "0.8000 times (0.7960 to 0.8040) from the smaller batch"
+    assert (part in found.statement) == (base_per_s > 0)
 
 
 @pytest.mark.parametrize("quicker", [1.5, 9.0])
