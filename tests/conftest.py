@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,10 @@ _WORKER_MEMORY_GIB = 2
 settings.register_profile("project", max_examples=25, deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("thorough", settings.get_profile("project"), max_examples=200)
 settings.load_profile("project")
+
+# A shell that starts the tests in the background lets them ignore SIGINT, which every program that
+# they start would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker has one core; PyTorch would start a thread for each of the machine's, and where two
