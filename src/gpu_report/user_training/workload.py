@@ -122,10 +122,14 @@ def named_function(name: str) -> Callable[..., Any]:
     try:
         module = import_module(module_name)
     except (Exception, SystemExit) as error:
+        todo = "repair it"
+        if isinstance(error, ModuleNotFoundError):
+            is_itself = error.name and (module_name + ".").startswith(error.name + ".")
+            todo = "run this in its folder" if is_itself else f"install {error.name} here"
+        if isinstance(error, SystemExit):
+            todo = 'put what it runs under `if __name__ == "__main__":`'
         raise ProfileError(
-            f"{name}: importing {module_name!r} raised {in_one_line(error)}; run this in a "
-            "folder and an environment where it can be imported, with what it runs under "
-            '`if __name__ == "__main__":`'
+            f"{name}: importing {module_name!r} raised {in_one_line(error)}; {todo}"
         ) from error
     with suppress(AttributeError):
         function = attrgetter(function_name)(module) if function_name else None
