@@ -162,19 +162,18 @@ def ratio_of(column: str, tables: Tables | None = None) -> Callable[[Row, Row], 
     def ratio(row: Row, other: Row) -> Estimate:
         spread = spread_between(tables, row, other)
         found = estimate(row, column).over(estimate(other, column), spread)
-        return between_sessions(found, row, other, tables)
+        return between_sessions(found, row, other, spread)
 
     return ratio
 
 
-def between_sessions(found: Estimate, row: Row, other: Row, tables: Tables) -> Estimate:
+def between_sessions(found: Estimate, row: Row, other: Row, spread: Spread | None) -> Estimate:
     """The comparison of these two with what their sessions say of it: whether they are two, and
-    whether a sentinel shows how far these differ.
+    whether a sentinel shows how far these differ, which is the spread.
     """
-    is_of_two = row["session"] != other["session"]
-    is_known = spread_between(tables, row, other) is not None
-    doubts = (UNKNOWN_SPREAD,) if is_of_two and not is_known else ()
-    return replace(found, doubts=(*found.doubts, *doubts), is_of_two_sessions=is_known)
+    is_unknown = spread is None and row["session"] != other["session"]
+    doubts = (UNKNOWN_SPREAD,) if is_unknown else ()
+    return replace(found, doubts=(*found.doubts, *doubts), is_of_two_sessions=spread is not None)
 
 
 def _doubts_of_sessions(marks: str) -> tuple[str, ...]:
@@ -216,7 +215,7 @@ def gain_over(tables: Tables, row: Row, baseline: Row) -> Estimate:
         doubts=doubts_about("throughput_per_s", row, baseline),
         null=1.0,
     )
-    return between_sessions(found, row, baseline, tables)
+    return between_sessions(found, row, baseline, spread_between(tables, row, baseline))
 
 
 def quality_change(row: Row, before: Row) -> Estimate:

@@ -96,8 +96,8 @@ def best_of_each(rows: Iterable[Row], of: str, *columns: str) -> list[Row]:
     """The row with the most in the column `of`, of those with each combination of values in the
     others, in order.
     """
-    alike = grouped(rows, lambda row: tuple(row[column] for column in columns))
-    return [max(each, key=lambda row: float(row[of])) for each in alike.values()]
+    found = grouped(rows, lambda row: tuple(row[column] for column in columns))
+    return [max(each, key=lambda row: float(row[of])) for each in found.values()]
 
 
 def shown_profiles(tables: Tables) -> list[str]:
@@ -193,6 +193,11 @@ def rows_compared_with(tables: Tables, baseline: Row) -> list[Row]:
         for row in rows
         if row["group"] == before["group"]
     ]
+
+
+def alike(rows: Iterable[Row], row: Row, *columns: str) -> list[Row]:
+    """The rows that have the same as that one in these columns."""
+    return [each for each in rows if all(each[column] == row[column] for column in columns)]
 
 
 def fastest_of(rows: Sequence[Row]) -> Row:

@@ -36,6 +36,7 @@ from gpu_report.study.strategies import SINGLE, STRATEGIES
 from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import (
     Tables,
+    alike,
     best_of_each,
     grouped,
     rows_of,
@@ -76,11 +77,6 @@ def first_of_each(rows: Iterable[Row], *columns: str) -> list[Row]:
     """The first row with each combination of values in these columns, in order."""
     found = grouped(rows, lambda row: tuple(row[column] for column in columns))
     return [same[0] for same in found.values()]
-
-
-def alike(rows: Iterable[Row], row: Row, *columns: str) -> list[Row]:
-    """The rows that have the same as that one in these columns."""
-    return [each for each in rows if all(each[column] == row[column] for column in columns)]
 
 
 def differences_in_all(rows: Sequence[Row]) -> list[str]:

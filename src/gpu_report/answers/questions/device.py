@@ -25,7 +25,7 @@ from gpu_report.answers.scope import Group, Scope, key_of
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import count
 from gpu_report.study.variant import Variant
-from gpu_report.tables.bundle import grouped, rows_of
+from gpu_report.tables.bundle import alike, grouped, rows_of
 from gpu_report.words import (
     device_in_words,
     settings_in_words,
@@ -240,8 +240,8 @@ def _agreement(scope: Scope, row: Row, compared: Sequence[Row]) -> Answer:
     title = titled(row, on_gpus, leave_out=("device",))
     # Short where that names the pair alone, else the whole name of the GPU's configuration.
     short = ("workload", "size", "batch_size", "device")
-    alike = [other for other in scope.rows if all(other[name] == row[name] for name in short)]
-    key = key_of("_".join(str(row[name]) for name in short) if len(alike) == 1 else row["variant"])
+    is_alone = len(alike(scope.rows, row, *short)) == 1
+    key = key_of("_".join(str(row[name]) for name in short) if is_alone else row["variant"])
     shared = [field.name for field in fields(Variant) if field.name != "device"]
     twins = [
         other for other in scope.rows if all(str(other[name]) == str(row[name]) for name in shared)

@@ -45,7 +45,14 @@ from gpu_report.answers.scope import (
 from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted
 from gpu_report.study.options import option_names
-from gpu_report.tables.bundle import Tables, fastest_of, grouped, rows_of, spread_between
+from gpu_report.tables.bundle import (
+    Tables,
+    alike,
+    fastest_of,
+    grouped,
+    rows_of,
+    spread_between,
+)
 from gpu_report.words import (
     batch_size_words,
     fields_along,
@@ -121,8 +128,8 @@ def _on_one_device(group: Group, weak: Iterable[Row]) -> str:
     pairs = [
         (alone, row)
         for alone in weak
-        for row in group.rows
-        if alone["devices"] == 1 and all(alone[name] == row[name] for name in _OF_PROCESS)
+        if alone["devices"] == 1
+        for row in alike(group.rows, alone, *_OF_PROCESS)
     ]
     if not pairs:
         return ""
@@ -256,9 +263,8 @@ def _beside_ddp(
         pairs = [
             (row, ddp)
             for row in group.rows
-            for ddp in group.rows
+            for ddp in alike(group.rows, row, *_OF_TASK)
             if (row["strategy"], ddp["strategy"]) == (strategy, "ddp")
-            and all(row[name] == ddp[name] for name in _OF_TASK)
         ]
         if pairs:
             yield group, pairs
@@ -277,8 +283,9 @@ def hidden(scope: Scope) -> Iterator[Answer]:
             yield missing(group, "no training without communication was measured")
             continue
         bound = variants[defaults["bound"]]
+        spread = spread_between(scope.tables, defaults, bound)
         share = against_other(defaults, "exposed_share", bound)
-        share = between_sessions(share, defaults, bound, scope.tables)
+        share = between_sessions(share, defaults, bound, spread)
         yield decided(
             group,
             share,
