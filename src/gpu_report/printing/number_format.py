@@ -29,6 +29,7 @@ _LOPSIDED: Final = Decimal("1.5")
 """How often the longer side of an interval holds the shorter one from where on one number for both
 misleads.
 """
+_LEAST_DIGITS: Final = 2
 _MOST_DIGITS: Final = 4
 _DIGITS_WITHOUT_INTERVAL: Final = 3
 _MOST_DECIMALS_ADDED: Final = 6
@@ -287,7 +288,9 @@ def _exponent(value: float, *bounds: float) -> int:
 
 
 def _decimals(value: float, low: float | None = None, high: float | None = None) -> int:
-    """Digits after the point; negative where whole tens, hundreds and so on are uncertain."""
+    """Digits after the point; negative where whole tens, hundreds and so on are uncertain, but for
+    the first two digits of a value that is surely not 0.
+    """
     largest = max(abs(number) for number in (value, low, high) if number is not None)
     if largest == 0:
         return 0
@@ -296,6 +299,8 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
     uncertain = (
         _UNCERTAINTY_DIGITS - 1 - _magnitude(max(value - low, high - value), _UNCERTAINTY_DIGITS)
     )
+    if low * high > 0:
+        uncertain = max(uncertain, _LEAST_DIGITS - 1 - _magnitude(value, _LEAST_DIGITS))
     most = _MOST_DIGITS - 1 - _magnitude(largest, _MOST_DIGITS)
     return min(uncertain, most)
 

@@ -39,10 +39,11 @@ DISTANCES = st.floats(min_value=0, max_value=1e6, allow_subnormal=False)
         (quantity(51.6718, "GB/s", low=51.6717, high=51.6794), "51.67 GB/s (51.67 to 51.68)"),
         (quantity(51_682, "MiB", low=51_679, high=51_695), "51,680 MiB (51,680 to 51,700)"),
         (percent(69.982, low=69.97, high=69.99), "69.98 % (69.97 to 69.99)"),
-        (ratio(2.1, low=0.34, high=13.2), "2× (0.3 to 13)"),
+        (ratio(2.1, low=0.34, high=13.2), "2.1× (0.3 to 13.2)"),
+        (quantity(53.13, "ms", low=1.2, high=2300), "53 ms (1 to 2300)"),
         (quantity(-20, "%", low=-41, high=-0.34), "−20 % (−41 to −0.3)"),
         (percent(-0.03, low=-3.2, high=3.1), "0.0 % (−3.2 to 3.1)"),
-        (quantity(2.1, low=1e-15, high=13.2), "2 (0 to 13)"),
+        (quantity(2.1, low=1e-15, high=13.2), "2.1 (0.0 to 13.2)"),
         (quantity(123456.78, "s", low=123456.77, high=123456.79), "123,457 s"),
     ],
 )
