@@ -48,7 +48,8 @@ def find_provenance(class_path: str = "") -> Provenance:
     """
     commit = changes = None
     with suppress(*_NO_ANSWER):
-        commit, _ = _git("rev-parse", "HEAD", _OURS).split()
+        commit, _, top = _git("rev-parse", "HEAD", _OURS, "--show-toplevel").splitlines()
+        own = [file for file in _file_of(class_path) if file.is_relative_to(top)]
         # Results are left out: a bundle that was packed anew changes nothing of what is measured.
         tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
         untracked = _git(
@@ -58,7 +59,7 @@ def find_provenance(class_path: str = "") -> Provenance:
             "--full-name",
             "-z",
             "--",
-            str(_PACKAGE.parent),
+            *map(str, [_PACKAGE.parent, *own]),
         )
         changes = sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
     return Provenance(
@@ -154,12 +155,17 @@ def workload_digest(class_path: str) -> str:
     Empty without a class, for the workloads of this package, which `code_digest` holds already, and
     where there is no such file.
     """
+    return "".join(hashlib.sha256(file.read_bytes()).hexdigest() for file in _file_of(class_path))
+
+
+def _file_of(class_path: str) -> list[Path]:
+    """The file that holds a workload's class; none of this package's own workloads."""
     if not class_path or class_path.startswith(OUR_WORKLOADS):
-        return ""
+        return []
     spec = find_module(class_path.partition(":")[0])
     if spec is None or not spec.has_location or spec.origin is None:
-        return ""
-    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+        return []
+    return [Path(spec.origin).resolve()]
 
 
 def environment_without_git() -> dict[str, str]:

@@ -176,6 +176,26 @@ def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_pa
     )
 
 
+def test_a_workload_that_no_commit_holds_makes_the_tree_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, workloads = tmp_path / "src/gpu_report", tmp_path / "uncommitted_workloads"
+    for folder in (package, workloads):
+        folder.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    commit_all(tmp_path)
+    monkeypatch.setattr(provenance, "_PACKAGE", package)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (workloads / "nets.py").touch()
+
+    uncommitted = find_provenance("uncommitted_workloads.nets:Own")
+    commit_all(tmp_path)
+    committed = find_provenance("uncommitted_workloads.nets:Own")
+
+    assert uncommitted.changed_files == ["uncommitted_workloads/nets.py"]
+    assert committed.changed_files == []
+
+
 @pytest.mark.parametrize("has_init_files", [True, False])
 @pytest.mark.parametrize("class_path", ["own_workload:Own", "own_package.inner.own_workload:Own"])
 def test_an_edit_to_a_workload_of_ones_own_changes_its_digest_and_nothing_is_imported_for_it(
