@@ -24,6 +24,7 @@ from gpu_report.bundles.manifest import (
     read_own,
     why_no_trace,
 )
+from gpu_report.bundles.unpacking import read_manifest
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
 from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
@@ -86,9 +87,12 @@ def pack(
 
     Raises:
         BundleError: nothing is measured, the calibration is missing, a record is of another machine
-            or of no clean commit, or a bundle without traces is too large to be published.
+            or of no clean commit, a bundle without traces is too large to be published, or the
+            target is there and no bundle of this study.
         FileWriteError: the target cannot be written.
     """
+    if target.exists():
+        _check_replaced(target, study=study)
     runs = results / "runs"
     records, left_out = _read_all(RECORD_FILE, runs.glob(f"*/{RECORD_NAME}"), machine=machine)
     problem_of = why_no_trace if with_traces else _problem_of_tables
@@ -142,6 +146,22 @@ def pack(
         manifest, results, target, limit_bytes=math.inf if with_traces else PUBLISHED_LIMIT_BYTES
     )
     return manifest, left_out
+
+
+def _check_replaced(target: Path, *, study: str) -> None:
+    try:
+        there = read_manifest(target).study
+    except BundleError as error:
+        raise BundleError(
+            f"{target} is there already and is no bundle that could be replaced ({error}); remove "
+            "it, or pack into another file with --out"
+        ) from error
+    if there != study:
+        raise BundleError(
+            f"{target} is the bundle of the study {there!r}, not of {study!r}; pack into another "
+            f"file with --out, or make the folder {target.parent / study} for the bundles of "
+            f"{study!r}"
+        )
 
 
 def _read_all(

@@ -62,6 +62,22 @@ def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(
     assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
 
 
+def test_only_an_older_bundle_of_the_same_study_is_replaced(results: Path, tmp_path: Path) -> None:
+    mine, other, own = (tmp_path / name for name in ("notes.txt", "other.tar.xz", "own.tar.xz"))
+    mine.write_text("mine", "utf-8")
+    pack(results, other, machine=MACHINE, study="other", with_traces=False)
+    before = other.read_bytes()
+
+    for target in (mine, other, tmp_path):
+        with pytest.raises(BundleError, match=target.name):
+            packed(results, target)
+    packed(results, own)
+    packed(results, own)
+
+    assert mine.read_text("utf-8") == "mine"
+    assert other.read_bytes() == before
+
+
 def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path) -> None:
     packed(results, tmp_path / "bundle.tar.xz")
 
@@ -197,20 +213,21 @@ def test_tables_of_an_earlier_trace_are_never_packed_beside_a_newer_record(
 def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(
     results: Path, tmp_path: Path
 ) -> None:
+    target = tmp_path / "bundle.tar.xz"
+    packed(results, target)
+    of_yesterday = target.read_bytes()
     table = results / "runs" / SLUGS[0] / "trace_tables/operations.csv"
     rows = "".join(
         f"{os.urandom(60_000).hex()},cpu,other,1,1.0,1.0,1.0,1.0,1.0,1.0\n" for _ in range(35)
     )
     table.write_text(table.read_text("utf-8") + rows, "utf-8")
-    target = tmp_path / "bundle.tar.xz"
-    target.write_bytes(b"the bundle of yesterday")
 
     with pytest.raises(
         BundleError, match=rf"of at most 2 MB.*{SLUGS[0]}/trace_tables/operations.csv \(4201 kB\)"
     ):
         packed(results, target)
 
-    assert target.read_bytes() == b"the bundle of yesterday"
+    assert target.read_bytes() == of_yesterday
 
 
 @pytest.mark.parametrize(
