@@ -98,6 +98,7 @@ def cite(arguments: Namespace) -> None:
     options = [
         *([f"--configfile {shlex.quote(str(configfile))}"] * (configfile != DEFAULT_CONFIGFILE)),
         *([f"--config 'machines=[{records[0].machine}]'"] * (not is_here)),
+        *([f"--config minutes={study.minutes:g}"] if is_here and study and study.minutes else []),
     ]
     command = f"`{' '.join(['snakemake --cores 4 report/gpu_report.pdf', *options])}`"
     texts = [

@@ -28,7 +28,7 @@ from gpu_report.study.options import NO_OPTIONS, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.study.study import Protocol, Study
 from gpu_report.study.variant import Variant
-from gpu_report.tables.claims import FIRST_PROCESSES, process_s, spent_s
+from gpu_report.tables.claims import FIRST_PROCESSES, is_short, process_s, spent_s
 
 _COMPILING_S: Final = 40.0
 """A guess, since a probe compiles nothing."""
@@ -101,9 +101,14 @@ def _show_plan_of(machine: ShownMachine) -> None:
         )
         say("\n".join(f"  {slug}" for slug in searching))
     if not (measuring or searching):
-        say("all measured")
+        short = [slug for slug, record in _records(results).items() if is_short(record)]
+        fewer = f", {len(short)} of them with fewer processes than the study asks for"
+        say(f"all measured{fewer if short else ''}")
         if study.minutes is not None:
             say(budget_in_words(results, read_records(results)))
+        elif short:
+            say("snakemake measures their other processes:")
+            say("\n".join(f"  {slug}" for slug in short))
 
 
 Estimate = dict[int, float]
@@ -141,7 +146,7 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
             fitting = _fitting(study, measured, estimates)
             raise ConfigError(f"minutes: {minutes:g} is too short: {needed}; {fitting}")
         return (
-            f"{whole}; {needed}; this exceeds the budget of {minutes:g} minutes, but they are "
+            f"{whole}; {needed}; this exceeds the budget of {minutes:g} min, but they are "
             "measured anyway"
         )
     most = (asked - FIRST_PROCESSES) * len(missing)
@@ -150,7 +155,7 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
         f" and for about {further} of the {most} further processes, which go to open comparisons"
     )
     return (
-        f"{whole}; {minutes:g} minutes are enough for {FIRST_PROCESSES} processes of each"
+        f"{whole}; a budget of {minutes:g} min is enough for {FIRST_PROCESSES} processes of each"
         f"{further_ones if most else ''}"
     )
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import unpack
 from gpu_report.cli import main
+from gpu_report.commands.results_folder import ResolvedStudy
 from tests.factories import CONFIG, make_study
 from tests.machine_results import write_results
 
@@ -52,6 +54,16 @@ def test_the_only_machine_that_measured_here_is_cited_with_the_command_that_rebu
     assert f"On this machine, {REBUILD}` rebuilds" in paragraph
     assert "10 fresh processes" in paragraph
     assert "on disk" in paragraph
+
+
+def test_the_command_that_rebuilds_a_report_keeps_its_time_budget(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = measure(CPU)
+    ResolvedStudy.of(CPU, replace(make_study(), minutes=2.5)).write(results)
+
+    assert main(["cite"]) == 0
+    assert f"{REBUILD} --config minutes=2.5`" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("named", ["id", "path"])

@@ -12,8 +12,11 @@ from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records import provenance
 from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER
 from gpu_report.study.cluster import description_file, read_requests
-from gpu_report.study.machine import Accelerator, Machine, write_description
-from tests.factories import CONFIG, ENVIRONMENT, make_record, make_study
+from gpu_report.study.config import read_config
+from gpu_report.study.machine import Accelerator, Machine, find_machine, write_description
+from gpu_report.study.study import load_study
+from tests.factories import CONFIG, ENVIRONMENT, make_record, make_records, make_study
+from tests.machine_results import write_run
 
 CI = str((CONFIG.parent / "ci.yaml").resolve())
 
@@ -60,6 +63,28 @@ def test_a_plan_says_how_long_it_takes_and_refuses_a_budget_for_fewer_than_three
     assert "0.001 is too short: 3 processes of each configuration take about" in refused
     assert "no single experiment fits" in refused
     assert len(refused.splitlines()) == 1
+
+
+def test_a_plan_names_what_is_measured_with_fewer_processes_than_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = write_small_study(tmp_path)
+    settings = read_config(Path(config))
+    settings["protocol"]["repetitions"] = 5
+    Path(config).write_text(yaml.safe_dump(settings), "utf-8")
+    here = find_machine()
+    study = load_study(settings, devices=["cpu"])
+    for record in make_records(
+        study, machine=here.id, processes=3, environment={"cpu_cores": here.cores}
+    ):
+        write_run(tmp_path / "results/machines" / here.id / "runs" / record.variant, record)
+
+    assert main(["plan", "--configfile", config]) == 0
+
+    said = capsys.readouterr().out
+    assert "all measured, 2 of them with fewer processes" in said
+    assert all(variant.slug in said for variant in study.variants)
 
 
 def test_a_plan_says_whose_code_its_estimate_runs(
