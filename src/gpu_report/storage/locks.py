@@ -73,7 +73,8 @@ def _wait_for_lock(file: int, limit_s: float) -> None:
         holder = f"another measurement runs on this machine: {_holder(file)}"
         what_to_do = "end it, or set TMPDIR to another folder to measure beside it"
         if not time.monotonic() < end_s:
-            raise MachineError(f"{holder}; waited {limit_s / 60:g} minutes for it; {what_to_do}")
+            waited = f"; waited {limit_s / 60:g} minutes for it" if limit_s else ""
+            raise MachineError(f"{holder}{waited}; {what_to_do}")
         if holder != said:
             print(f"{holder}; waiting for it to end; {what_to_do}", flush=True)
         said = holder
