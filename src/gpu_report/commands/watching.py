@@ -32,7 +32,6 @@ from gpu_report.user_training.step_counts import (
     COUNTS_FILE,
     LINE_TO_ADD,
     StepCounts,
-    StepRates,
     rates,
     read_counts,
 )
@@ -140,7 +139,7 @@ class _Watched:
     def __init__(self, pid: int, counts_file: Path, devices: Mapping[str, Device]) -> None:
         self._pid, self._counts_file, self._devices = pid, counts_file, devices
         self._counts: StepCounts | None = None
-        self._rates: StepRates | None = None
+        self._rates: dict[str, float] = {}
         """The last that were seen, since a step may take longer than a sample."""
         self._processes: dict[int, psutil.Process] = {}
         self._began_s = time.monotonic()
@@ -172,16 +171,9 @@ class _Watched:
         counts = read_counts(self._counts_file)
         if counts is None:
             return {}
-        before, self._counts = self._counts, counts
-        if before is not None:
-            self._rates = rates(before, counts) or self._rates
-        found = {"steps": float(counts.steps)}
-        if self._rates is None:
-            return found
-        if self._rates.samples_per_s:
-            found["samples_per_s"] = self._rates.samples_per_s
-        wait = "host_between_steps" if counts.on_accelerator else "data_wait"
-        return {**found, "step_ms": self._rates.step_ms, wait: self._rates.data_wait}
+        self._rates = rates(self._counts or counts, counts) or self._rates
+        self._counts = counts
+        return {"steps": counts.steps, "on_accelerator": counts.on_accelerator, **self._rates}
 
     def _of_script(self) -> dict[str, float]:
         alive: dict[int, psutil.Process] = {}
@@ -214,23 +206,23 @@ def _means(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _of_loop(found: Mapping[str, float]) -> str:
-    if "step_ms" not in found:
+    if "step_time_ms" not in found:
         return "no step seen" if "steps" not in found else "first steps"
     limit = _limit(found)
     parts = [f"limit {limit}"] if limit else []
-    parts.append(f"{duration(found['step_ms'] / 1e3).plain()} a step")
-    if "samples_per_s" in found:
-        parts.append(throughput(found["samples_per_s"]).plain())
-    wait = "host_between_steps" if "host_between_steps" in found else "data_wait"
-    return ", ".join([*parts, f"{wait.replace('_', ' ')} {share(found[wait]).plain()}"])
+    parts.append(f"{duration(found['step_time_ms'] / 1e3).plain()} a step")
+    if "throughput_per_s" in found:
+        parts.append(throughput(found["throughput_per_s"]).plain())
+    wait = "host between steps" if found["on_accelerator"] else "data wait"
+    return ", ".join([*parts, f"{wait} {share(found['data_wait_share']).plain()}"])
 
 
 def _limit(found: Mapping[str, float]) -> str:
     """What the counters show of it, empty if nothing; only the card at the end knows the parts of a
     step.
     """
-    if "host_between_steps" not in found:
-        return "waiting for data" if found["data_wait"] > _HALF else "inside the step"
+    if not found["on_accelerator"]:
+        return "waiting for data" if found["data_wait_share"] > _HALF else "inside the step"
     busy = found.get("utilisation_percent")
     if busy is None:
         return ""

@@ -60,26 +60,22 @@ class BatchSizes:
         return len(self._known) > 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepRates:
-    """What happened between two counts."""
+def rates(before: StepCounts, after: StepCounts) -> dict[str, float]:
+    """What happened between two counts, by name: time of a step, the share of it that the script
+    waited between two of them, and samples per second where the script gives samples.
 
-    step_ms: float
-    samples_per_s: float
-    data_wait: float
-    """Share of the time."""
-
-
-def rates(before: StepCounts, after: StepCounts) -> StepRates | None:
-    """None if no step has ended in between, or if another watch has started counting."""
+    Empty if no step has ended in between, or if another watch has started counting.
+    """
     steps, passed_s = after.steps - before.steps, after.moment_s - before.moment_s
     if steps <= 0 or passed_s <= 0 or after.waited_s < before.waited_s:
-        return None
-    return StepRates(
-        step_ms=passed_s / steps * 1e3,
-        samples_per_s=(after.samples - before.samples) / passed_s,
-        data_wait=min((after.waited_s - before.waited_s) / passed_s, 1.0),
-    )
+        return {}
+    found = {
+        "step_time_ms": passed_s / steps * 1e3,
+        "data_wait_share": min((after.waited_s - before.waited_s) / passed_s, 1.0),
+    }
+    if after.samples > before.samples:
+        found["throughput_per_s"] = (after.samples - before.samples) / passed_s
+    return found
 
 
 class CountsWriter:

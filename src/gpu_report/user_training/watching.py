@@ -187,15 +187,13 @@ class Scalars:
     def __call__(self, counts: StepCounts) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        found = rates(self._before, counts) if self._before is not None else None
+        values = [
+            Summary.Value(tag=f"watch/{name}", simple_value=value)
+            for name, value in rates(self._before or counts, counts).items()
+        ]
         self._before = counts
-        if found is None:
-            return
-        scalars = {"watch/step_time_ms": found.step_ms, "watch/data_wait_share": found.data_wait}
-        if found.samples_per_s:
-            scalars["watch/throughput_per_s"] = found.samples_per_s
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-        self._write(step=counts.steps, summary=Summary(value=values))
+        if values:
+            self._write(step=counts.steps, summary=Summary(value=values))
 
     def _write(self, **content: Any) -> None:
         if self._file.closed:

@@ -185,10 +185,11 @@ def test_counts_are_written_over_the_last_ones_and_nothing_without_a_watcher(
     for counts in (before, after):
         CountsWriter({"GPU_REPORT_STEP_COUNTS": str(path)})(counts)
     assert read_counts(path) == after
-    found = rates(before, after)
-    assert found is not None
-    assert (found.step_ms, found.samples_per_s, found.data_wait) == (500.0, 16.0, 0.5)
-    assert rates(after, after) is None
-    assert (
-        rates(replace(before, waited_s=after.waited_s + 1), after) is None
-    )  # counted by a watch before
+    assert rates(before, after) == {
+        "step_time_ms": 500.0,
+        "data_wait_share": 0.5,
+        "throughput_per_s": 16.0,
+    }
+    assert rates(after, after) == {}
+    counted_by_a_watch_before = replace(before, waited_s=after.waited_s + 1)
+    assert rates(counted_by_a_watch_before, after) == {}
