@@ -6,17 +6,16 @@ same records, longer
 """
 
 import math
-import tempfile
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 from gpu_report.bundles.manifest import TABLES_FOLDER
 from gpu_report.commands.comparison import the_first
 from gpu_report.commands.measuring import (
     LineForEachRun,
     measure_due_sentinels,
+    measure_unprofiled,
     measure_whole,
     outcome,
 )
@@ -24,7 +23,6 @@ from gpu_report.commands.results import write_trace_tables
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.measure.hosts import ONE_HOST
 from gpu_report.measure.run import OnProgress
-from gpu_report.measure.variant_run import measure_variant
 from gpu_report.printing.number_format import counted, in_minutes
 from gpu_report.printing.terminal import say
 from gpu_report.records.batch_sizes import SEARCH_FILE
@@ -158,17 +156,13 @@ def _grown(
     """The record with further processes, of which one that does not finish decides the status; None
     where other software than its own measures now, or its device is gone.
     """
-    first = len(record.repetitions)
-    with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as folder:
-        further = measure_variant(
-            measurement,
-            machine=record.machine,
-            trace_folder=Path(folder),
-            on_progress=on_progress,
-            is_profiled=False,
-            processes=range(first, first + count),
-            pieces_of_stages=record.workload.pieces_of_stages if record.workload else (),
-        )
+    further = measure_unprofiled(
+        measurement,
+        machine=record.machine,
+        on_progress=on_progress,
+        processes=count,
+        after=record,
+    )
     changed = [
         *other_software(record, further),
         *([] if same_threads(record, further) else ["a different thread setting"]),
@@ -176,7 +170,8 @@ def _grown(
     ]
     if changed:
         differing = "; ".join(changed)
-        say(f"{record.variant}: kept at {first} processes because of a difference: {differing}")
+        kept = len(record.repetitions)
+        say(f"{record.variant}: kept at {kept} processes because of a difference: {differing}")
         return None
     here, now = record.provenance, further.provenance
     dirty = now if now.git_dirty else here

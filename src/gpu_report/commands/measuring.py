@@ -22,6 +22,7 @@ from gpu_report.measure import run as messages
 from gpu_report.measure.calibrate import calibrate as measure_ceilings
 from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_to_share, start_on
 from gpu_report.measure.probe import require_pytorch
+from gpu_report.measure.variant_run import ignore_progress
 from gpu_report.measure.variant_run import measure_variant as measure
 from gpu_report.printing.number_format import count, throughput
 from gpu_report.printing.terminal import say, stderr_to
@@ -151,17 +152,11 @@ def measure_due_sentinels(results: ResultsFolder, *, since: datetime | None = No
     for sentinel, newest in zip(results.study.sentinels, last, strict=True):
         if newest and newest.ended > since:
             continue
-        with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as traces:
-            try:
-                record = measure(
-                    sentinel,
-                    machine=results.resolved.machine,
-                    trace_folder=Path(traces),
-                    is_profiled=False,
-                )
-            except GpuReportError as error:
-                say(f"{sentinel.variant.slug}, a sentinel, is not measured: {error}")
-                continue
+        try:
+            record = measure_unprofiled(sentinel, machine=results.resolved.machine)
+        except GpuReportError as error:
+            say(f"{sentinel.variant.slug}, a sentinel, is not measured: {error}")
+            continue
         point = SentinelPoint(
             **{name: getattr(record, name) for name in Attempt.model_fields},
             throughputs_per_s=values_of(record, "throughput_per_s"),
@@ -400,6 +395,30 @@ def _run_one(
         say("nothing was recorded; --record keeps the record, its traces and a log")
     elif hosts.index == 0:
         say(str(results.record_file(slug)))
+
+
+def measure_unprofiled(
+    measurement: Measurement,
+    *,
+    machine: str,
+    on_progress: messages.OnProgress = ignore_progress,
+    processes: int | None = None,
+    after: Record | None = None,
+) -> Record:
+    """Measure as many processes, all that are asked for unless given, which leave no traces; they
+    are those that follow the ones of `after`.
+    """
+    first = len(after.repetitions) if after else 0
+    with tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as traces:
+        return measure(
+            measurement,
+            machine=machine,
+            trace_folder=Path(traces),
+            on_progress=on_progress,
+            is_profiled=False,
+            processes=range(first, first + processes) if processes else None,
+            pieces_of_stages=after.workload.pieces_of_stages if after and after.workload else (),
+        )
 
 
 def measure_whole(

@@ -4,20 +4,18 @@ leaves out.
 
 import math
 import statistics
-import tempfile
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from gpu_report.bundles.shown_machines import ShownMachine, choose_machines
 from gpu_report.commands.budget import budget_in_words, read_records, spent
+from gpu_report.commands.measuring import measure_unprofiled
 from gpu_report.commands.overview import results_of, waiting
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, GpuReportError, RecordError
-from gpu_report.measure.variant_run import measure_variant
 from gpu_report.printing.number_format import count, counted, in_minutes
 from gpu_report.printing.terminal import say
 from gpu_report.records.provenance import why_no_commit
@@ -230,15 +228,10 @@ def _probe(variant: Variant, results: ResultsFolder) -> Record | None:
         workers=0,
     )
     protocol = replace(measurement.protocol, repetitions=1, timed_epochs=1, timed_seconds=0.0)
-    with (
-        tempfile.TemporaryDirectory(prefix="gpu-report-traces-") as folder,
-        suppress(GpuReportError),
-    ):
-        record = measure_variant(
+    with suppress(GpuReportError):
+        record = measure_unprofiled(
             replace(measurement, variant=short, protocol=protocol),
             machine=results.resolved.machine,
-            trace_folder=Path(folder),
-            is_profiled=False,
         )
         return record if record.status == "ok" else None
     return None

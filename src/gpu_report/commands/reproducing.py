@@ -28,7 +28,7 @@ from gpu_report.commands.comparison import (
     write_comparison,
 )
 from gpu_report.commands.guarding import end_in_order
-from gpu_report.commands.measuring import outcome, provide_image_files
+from gpu_report.commands.measuring import measure_unprofiled, outcome, provide_image_files
 from gpu_report.errors import (
     BundleError,
     ConfigError,
@@ -37,7 +37,6 @@ from gpu_report.errors import (
 from gpu_report.glossary import TIME_TOLERANCE, Row
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import MeasurementInterruptedError
-from gpu_report.measure.variant_run import measure_variant
 from gpu_report.printing.number_format import counted, in_minutes, quantity, share
 from gpu_report.printing.terminal import clean, say, stderr_to
 from gpu_report.records.record import (
@@ -298,16 +297,12 @@ def _measured(bundle: _Bundle, machine: str, end_s: float, terminal: TextIO) -> 
             done = before.repetitions if before else []
             try:
                 provide_image_files(measurement)
-                record = measure_variant(
+                record = measure_unprofiled(
                     measurement,
                     machine=machine,
-                    trace_folder=Path(tempfile.gettempdir(), "traces"),
                     on_progress=stop_in_time,
-                    is_profiled=False,
-                    processes=range(len(done), len(done) + 1) if done else range(FIRST_PROCESSES),
-                    pieces_of_stages=before.workload.pieces_of_stages
-                    if before and before.workload
-                    else (),
+                    processes=1 if done else FIRST_PROCESSES,
+                    after=before,
                 )
             except MeasurementInterruptedError:
                 raise

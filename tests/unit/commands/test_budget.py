@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_report.commands import budget
+from gpu_report.commands import budget, measuring
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records.record import RECORD_FILE, Record, Status
 from gpu_report.study.machine import boot
@@ -91,7 +91,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
             RECORD_FILE.write(record, results.record_file(slug))
             return record
 
-        monkeypatch.setattr(budget, "measure_variant", measure)
+        monkeypatch.setattr(measuring, "measure", measure)
         monkeypatch.setattr(budget, "measure_whole", measure_anew)
         budget.measure_further(Namespace(study=tmp_path / "study.json", experiment=""))
         return {

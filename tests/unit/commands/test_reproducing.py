@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpu_report.cli import main
-from gpu_report.commands import reproducing
+from gpu_report.commands import measuring, reproducing
 from gpu_report.records.provenance import code_digest
 from gpu_report.records.record import Record, Repetition
 from gpu_report.storage.locks import machine_to_itself
@@ -137,7 +137,7 @@ def reproduce(
             kept: list[Repetition] = [each for each in whole.repetitions if each.index in processes]
             return whole.model_copy(update={"repetitions": kept})
 
-        monkeypatch.setattr(reproducing, "measure_variant", measure)
+        monkeypatch.setattr(measuring, "measure", measure)
         numbers = tmp_path / "numbers.json"
         command = ["reproduce", "bundle", "--configfile", "study.yaml", "--json", str(numbers)]
         status = main([*command, *arguments])
