@@ -9,7 +9,7 @@ from torch import nn
 import gpu_report
 from gpu_report.measure.run import MOST_LIGHT_PROFILES
 from gpu_report.measure.timing import synchronize
-from gpu_report.user_training import step_watch
+from gpu_report.user_training import blocks
 
 
 def test_kernels_limit_a_large_step_and_the_device_is_waited_for_in_first_and_profiled_steps_alone(
@@ -21,7 +21,7 @@ def test_kernels_limit_a_large_step_and_the_device_is_waited_for_in_first_and_pr
         waits.append(device)
         synchronize(device)
 
-    monkeypatch.setattr(step_watch, "synchronize", counted_wait)
+    monkeypatch.setattr(blocks, "synchronize", counted_wait)
     device = torch.accelerator.current_accelerator()
     assert device is not None
     model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(8))).to(device)
@@ -42,6 +42,4 @@ def test_kernels_limit_a_large_step_and_the_device_is_waited_for_in_first_and_pr
     assert found.limit == "kernels"
     marked = next(line for line in capsys.readouterr().err.splitlines() if "<-" in line)
     assert "backward" in marked
-    assert len(waits) <= step_watch.FIRST_STEPS + MOST_LIGHT_PROFILES * (
-        1 + step_watch.PROFILED_STEPS
-    )
+    assert len(waits) <= blocks.FIRST_STEPS + MOST_LIGHT_PROFILES * (1 + blocks.RULES.profile_steps)

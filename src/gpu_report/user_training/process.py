@@ -52,8 +52,9 @@ from gpu_report.measure.processes import (
 from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import Optimization, joined
 from gpu_report.user_training.arguments import require_whole
+from gpu_report.user_training.blocks import Measured
 from gpu_report.user_training.restoring import left_as_found, modules_within
-from gpu_report.user_training.run import Measured, StepRun, built_in_step
+from gpu_report.user_training.run import StepRun, built_in_step
 from gpu_report.user_training.workload import (
     IMAGES,
     Step,

@@ -62,8 +62,9 @@ from gpu_report.traces.tables import (
 )
 from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.trace import HOST, Trace
+from gpu_report.user_training.blocks import Measured
 from gpu_report.user_training.card import Card
-from gpu_report.user_training.run import Measured, measure_built_in, measure_own_step
+from gpu_report.user_training.run import measure_built_in, measure_own_step
 from gpu_report.user_training.step_parts import PARTS_IN_WORDS, WAITING, parts_of_steps
 from gpu_report.words import device_in_words
 

@@ -15,17 +15,13 @@ a study has such steps in its warm-up epoch.
 import math
 import os
 import statistics
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
-import psutil
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -35,21 +31,29 @@ from gpu_report.errors import ConfigError, GpuReportError, MachineError, Profile
 from gpu_report.measure.arithmetic import why_not_computed
 from gpu_report.measure.building import build_training, load_seeded, why_not_applied
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.measure.profiling import LIGHT, TraceRecorder
 from gpu_report.measure.progress import load_between, read_cpu_times
-from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps, trace_name
+from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps
 from gpu_report.measure.threads import training_threads
 from gpu_report.measure.timing import synchronize
-from gpu_report.measure.training import is_enough, time_steps, warm_up
-from gpu_report.measure.world import ALONE
-from gpu_report.records.record import Load, MemoryKind, is_as_timed
+from gpu_report.measure.training import is_enough, time_steps
+from gpu_report.records.record import is_as_timed
 from gpu_report.study.catalogue import ALIASES, BUILT_IN_WORKLOADS, WITH_PLAIN_STEPS
 from gpu_report.study.machine import device_name
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import single_study
-from gpu_report.study.study import Measurement, Protocol
+from gpu_report.study.study import Measurement
 from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
 from gpu_report.user_training.arguments import require_positive, require_whole
+from gpu_report.user_training.blocks import (
+    RULES,
+    Block,
+    LightProfile,
+    Measured,
+    cpu_clock_of,
+    first_timed,
+    other_threads_s,
+    steps_of_block,
+)
 from gpu_report.user_training.ranks import Ranks
 from gpu_report.user_training.restoring import left_as_found, modules_within
 from gpu_report.user_training.step_counts import BatchSizes
@@ -68,12 +72,6 @@ from gpu_report.user_training.workload import (
 )
 from gpu_report.workloads.protocol import Phase
 
-_BLOCKS: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
-"""The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks
-gives an interval.
-"""
-_BLOCK_S: Final = 0.25
-"""The least, so that waiting for the device at the end of a block costs nothing beside it."""
 _BLOCKS_IN_ALL: Final = 12
 """Where the number of steps is limited: warm-up, those that are timed, and some for a profile that
 is taken anew.
@@ -87,68 +85,6 @@ _STEPS_PER_EPOCH: Final = 8
 _READING_S: Final = 1.0
 _READING_SHARE: Final = 0.1
 """Kept for writing and reading the trace: a second and this part of all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What was measured of a step; one that was too slow has no timed block, no trace, or neither.
-
-    `samples` is the mean number in a step, None where only the step knows. `step_ms` is the median
-    timed block's, or else that of the last step. `block_times_ms` is the mean time of a step in
-    each timed block of `block_steps`, `block_samples` the mean number of samples in it, as a
-    loader's last batch may be smaller (empty where they are not counted), and `data_wait_shares`
-    the share of it spent waiting for a loader, while a device may have worked. `load` is what
-    others used of the CPU meanwhile. `has_settled` is False where the blocks show that steps were
-    still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
-    gzipped JSON. `cpu_share` is the share of the timed blocks in which the thread that trains was
-    on the CPU, and `other_threads_share` the CPU time of this process's other Python threads over
-    theirs. `has_anomaly_mode` says that autograd's anomaly mode was on, and `may_be_on_host` that
-    only the trace shows whether the steps ran on the device. Of several `rank`s the
-    first speaks for all. `loader_workers` are the processes of the DataLoader, None where that is
-    not known, and `keeps_workers` says that they outlast an epoch. `memory_in_use_mib` is at the
-    end of each timed block, `memory_free_mib` at the end of the last.
-    """
-
-    torch_version: str
-    device: str
-    samples: float | None
-    step_ms: float
-    steps: int
-    block_steps: int
-    block_times_ms: Sequence[float]
-    data_wait_shares: Sequence[float]
-    load: Load
-    has_settled: bool
-    profiled_times_ms: Sequence[float]
-    trace: bytes = field(repr=False)
-    memory_peak_mib: float
-    memory_in_use_mib: Sequence[float]
-    memory_free_mib: float
-    memory_kind: MemoryKind
-    block_samples: Sequence[float] = ()
-    cpu_share: float = math.nan
-    other_threads_share: float = 0.0
-    has_anomaly_mode: bool = False
-    may_be_on_host: bool = False
-    rank: int = 0
-    loader_workers: int | None = None
-    keeps_workers: bool = True
-
-    @property
-    def throughputs_per_s(self) -> list[float]:
-        """Samples per second in each timed block, or steps where the number of samples is not
-        known.
-        """
-        samples = self.block_samples or [self.samples or 1.0] * len(self.block_times_ms)
-        return [
-            number * 1e3 / time_ms
-            for number, time_ms in zip(samples, self.block_times_ms, strict=True)
-        ]
-
-    @property
-    def profile_overhead(self) -> float:
-        """What a profiled step took, in timed ones."""
-        return statistics.median(self.profiled_times_ms) / self.step_ms
 
 
 def measure_own_step(
@@ -369,27 +305,6 @@ def deadline(began_s: float, seconds: float) -> float:
     return began_s + float(seconds) - min(_READING_S + _READING_SHARE * seconds, seconds / 2)
 
 
-class _Block(NamedTuple):
-    """Steps between two waits for the device: seconds in all, those of waiting for the loader and
-    those that this thread had on the CPU, and samples counted.
-
-    It is warm-up if a step in it had a new batch size, and has fewer steps than asked for where the
-    time was over.
-    """
-
-    steps: int
-    time_s: float
-    wait_s: float
-    samples: int
-    is_warm_up: bool
-    cpu_s: float
-
-    @property
-    def step_ms(self) -> float:
-        """Of a step, on average."""
-        return self.time_s * 1e3 / self.steps
-
-
 class StepRun:
     """Steps one after the other, numbered from 1, until `deadline_s` on time.monotonic, and no more
     than `most_steps`.
@@ -463,47 +378,32 @@ class StepRun:
         # The other ranks of this host are the training's, too.
         pids = [os.getppid()] if self._ranks.size > 1 else []
         before, others_s = read_cpu_times(pids), other_threads_s()
-        blocks, in_use_mib = self._blocks(block_steps, step_ms)
+        blocks = self._blocks(block_steps, step_ms)
         after, others_s = read_cpu_times(pids), other_threads_s() - others_s
-        load = load_between(before, after)
-        first, has_settled = first_timed([block.time_s for block in blocks])
-        timed = blocks[first:]
-        if timed:
-            step_ms = statistics.median(block.time_s for block in timed) / block_steps * 1e3
-        peak_mib, free_mib = self._memory.peak_mib(), self._memory.free_mib()
-        profiled_ms, trace = self._profile(step_ms) if timed and self._is_profiled else ([], b"")
-        is_counted = self._step.samples is not None
-        return Measured(
-            torch_version=torch.__version__,
-            device=str(self._device),
-            samples=None
-            if self._step.samples is None
-            else (self._counted() - trained_on) / self._steps,
-            step_ms=step_ms,
-            steps=self._steps,
+        measured = Measured.of_blocks(
+            blocks,
+            self._memory,
             block_steps=block_steps,
-            block_times_ms=[block.time_s / block_steps * 1e3 for block in timed],
-            data_wait_shares=[min(block.wait_s / block.time_s, 1.0) for block in timed]
-            if self._step.loading
-            else [],
-            load=load,
-            has_settled=has_settled,
-            profiled_times_ms=profiled_ms,
-            trace=trace,
-            memory_peak_mib=peak_mib,
-            memory_in_use_mib=in_use_mib[first:],
-            memory_free_mib=free_mib,
-            memory_kind=self._memory.kind,
-            block_samples=[block.samples / block_steps for block in timed] if is_counted else [],
-            cpu_share=min(
-                sum(block.cpu_s for block in timed) / sum(block.time_s for block in timed), 1.0
-            )
-            if timed
-            else math.nan,
+            step_ms=step_ms,
+            device=str(self._device),
+            samples=None,
+            steps=self._steps,
+            load=load_between(before, after),
             other_threads_share=max(others_s, 0.0) / (after.moment_s - before.moment_s),
             has_anomaly_mode=torch.is_anomaly_enabled(),
             may_be_on_host=self._may_be_on_host,
             rank=self._ranks.rank,
+        )
+        is_profiled = self._is_profiled and bool(measured.block_times_ms)
+        profiled_ms, trace = self._profile(measured.step_ms) if is_profiled else ([], b"")
+        is_counted = self._step.samples is not None
+        return replace(
+            measured,
+            samples=(self._counted() - trained_on) / self._steps if is_counted else None,
+            block_samples=measured.block_samples if is_counted else (),
+            steps=self._steps,
+            profiled_times_ms=profiled_ms,
+            trace=trace,
         )
 
     def loss_after(self, steps: int) -> float:
@@ -533,7 +433,7 @@ class StepRun:
         And not many times as many as a block has had: steps can get slower than the few that were
         timed.
         """
-        kept = self._profiler_warm_up_steps + _BLOCKS.profile_steps
+        kept = self._profiler_warm_up_steps + RULES.profile_steps
         most = (self._most_steps - kept) // _BLOCKS_IN_ALL - self._steps_before
         found = max(1, int(min(steps_of_block(step_ms), most, _GROWTH * self._longest_block)))
         return self._ranks.decide(found)
@@ -541,12 +441,9 @@ class StepRun:
     def _profile_ms(self, step_ms: float, steps: int) -> float:
         return step_ms * _SLOWED * (self._profiler_warm_up_steps + steps) * self._is_profiled
 
-    def _blocks(self, steps: int, step_ms: float) -> tuple[list[_Block], list[float]]:
-        """Blocks, and the memory in use after each of them, in MiB; time for the least profile is
-        left.
-        """
-        blocks: list[_Block] = []
-        in_use_mib: list[float] = []
+    def _blocks(self, steps: int, step_ms: float) -> list[Block]:
+        """Blocks of as many steps; time for the least profile is left."""
+        blocks: list[Block] = []
         kept_ms = self._profile_ms(step_ms, _LEAST_PROFILED_STEPS)
         all_steps = steps + self._steps_before
 
@@ -554,7 +451,7 @@ class StepRun:
             times_s = [block.time_s for block in blocks]
             block_ms = max(times_s[-1:] or [steps * step_ms / 1e3]) * 1e3
             are_few = len(times_s) - first_timed(times_s)[0] < FEWEST_FOR_INTERVAL
-            return not is_enough(times_s, _BLOCKS) and self._fits(
+            return not is_enough(times_s, RULES) and self._fits(
                 block_ms * all_steps / steps + kept_ms,
                 all_steps + self._profiler_warm_up_steps + _LEAST_PROFILED_STEPS,
                 until_s=self._least_until_s if are_few else self._deadline_s,
@@ -566,12 +463,11 @@ class StepRun:
                 break
             if not block.is_warm_up:
                 blocks.append(block)
-                in_use_mib.append(self._memory.in_use_mib())
-        return blocks, in_use_mib
+        return blocks
 
-    def _block(self, steps: int) -> _Block:
-        """Time these steps; with a loader and an accelerator an untimed one goes first, so the
-        device is busy by then.
+    def _block(self, steps: int) -> Block:
+        """Time these steps, fewer where the time is over; with a loader and an accelerator an
+        untimed one goes first, so the device is busy by then.
 
         Without it nothing would hide the first wait for the loader, which weighs more in a shorter
         block.
@@ -605,13 +501,14 @@ class StepRun:
         cpu_s, trained_on, new_sizes = (
             after - first for first, after in zip(*readings, strict=True)
         )
-        return _Block(
+        return Block(
             steps=done,
             time_s=timed.wall_time_s - sum(timed.step_times_ms[:before]) / 1e3,
-            wait_s=sum(timed.data_wait_s[before:]) if self._step.loading is not None else 0.0,
-            samples=int(trained_on),
-            is_warm_up=self._ranks.decide(new_sizes > 0),
+            wait_s=sum(timed.data_wait_s[before:]) if self._step.loading is not None else math.nan,
+            samples=trained_on,
             cpu_s=cpu_s,
+            in_use_mib=self._memory.in_use_mib(),
+            is_warm_up=self._ranks.decide(new_sizes > 0),
         )
 
     def _counted(self) -> int:
@@ -662,7 +559,7 @@ class StepRun:
                 return 0
             fitting = (
                 steps
-                for steps in range(_BLOCKS.profile_steps, 0, -1)
+                for steps in range(RULES.profile_steps, 0, -1)
                 if self._fits(
                     self._profile_ms(step_ms, steps),
                     self._profiler_warm_up_steps + steps,
@@ -676,64 +573,21 @@ class StepRun:
             if steps < _LEAST_PROFILED_STEPS:
                 break
             new_sizes = self._new_sizes
-            with tempfile.TemporaryDirectory() as temporary:
-                folder = Path(temporary, "trace")
-                folder.mkdir()
-                recorder = TraceRecorder(
-                    steps=steps,
-                    warm_up_steps=self._profiler_warm_up_steps,
-                    device=self._device,
-                    world=ALONE,
-                    folder=folder,
-                    run_id="gpu_report.profile",
-                    recorded=LIGHT,
-                )
-                times_ms, _ = recorder.record(self._profiled_once)
-                trace = (folder / trace_name()).read_bytes()
+            profile = LightProfile(
+                self._device,
+                steps=steps,
+                warm_up_steps=self._profiler_warm_up_steps,
+                run_id="gpu_report.profile",
+            )
+            with closing(profile):
+                trace = b""
+                while not trace:
+                    with self._translated():
+                        self._once(self._take(record_function), phase=record_function)
+                        synchronize(self._device)
+                    trace = profile.end_step()
+            times_ms = profile.times_ms
         return times_ms, trace
-
-    def _profiled_once(self) -> float:
-        started = time.perf_counter()
-        with self._translated():
-            self._once(self._take(record_function), phase=record_function)
-            synchronize(self._device)
-        return (time.perf_counter() - started) * 1e3
-
-
-def cpu_clock_of(device: torch.device) -> Callable[[], float]:
-    """CPU seconds of what trains there: this thread, or this process where autograd launches the
-    backward pass on an accelerator from a thread of its own.
-    """
-    return time.thread_time if device.type == "cpu" else time.process_time
-
-
-def other_threads_s() -> float:
-    """CPU seconds so far of this process's Python threads but for the one that calls, those of
-    DataLoaders, and those that C++ began: autograd's thread of a GPU runs Python's hooks, and its
-    time is the step's own backward.
-    """
-    others = {
-        thread.native_id
-        for thread in threading.enumerate()
-        if thread is not threading.current_thread()
-        and not isinstance(thread, threading._DummyThread)
-        and "_pin_memory_loop" not in thread.name
-    }
-    threads = psutil.Process().threads()
-    return float(sum(each.user_time + each.system_time for each in threads if each.id in others))
-
-
-def first_timed(times_s: Sequence[float]) -> tuple[int, bool]:
-    """The number of blocks that are warm-up, and whether steps have settled after them, of which
-    few say nothing.
-    """
-    found = warm_up(times_s, _BLOCKS)
-    return found.warm_up_epochs, len(times_s) <= _BLOCKS.timed_epochs or found.settled
-
-
-def steps_of_block(step_ms: float) -> int:
-    """How many steps take as long as a block."""
-    return max(1, math.ceil(_BLOCK_S * 1e3 / max(step_ms, 1e-3)))
 
 
 def _require_finite(losses: Sequence[Any], before: int) -> None:

@@ -4,8 +4,8 @@ the end.
 steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of
 `profile`, and a tree
 
-Nothing but PyTorch is imported before the first block of steps is timed, and nothing of the report
-before the end.
+Nothing but PyTorch is imported before the first step has ended, and nothing of the report before
+the end.
 """
 
 import atexit
@@ -30,13 +30,7 @@ from gpu_report.user_training.step_counts import (
     StepCounts,
     rates,
 )
-from gpu_report.user_training.step_watch import (
-    BLOCKS_BEFORE_PROFILE,
-    FIRST_STEPS,
-    PROFILED_STEPS,
-    StepWatch,
-    rank,
-)
+from gpu_report.user_training.step_watch import StepWatch, rank
 
 if TYPE_CHECKING:
     from gpu_report.user_training.profile import Profile
@@ -252,15 +246,17 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
     if measured is None:
         return None, [_NO_STEP]
     from gpu_report.answers.question import HALF
+    from gpu_report.user_training.blocks import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, RULES
     from gpu_report.user_training.profile import analysed, paragraph
 
-    needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + PROFILED_STEPS + 1
+    profiled = RULES.profile_steps
+    needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + profiled + 1
     too_few = (
         f"{counted(measured.steps, 'step')} in "
         f"{counted(len(measured.block_times_ms), 'timed block')}, too few to time "
         "and profile",
         f"train for at least {count(needed).plain()} steps, more with DataLoader workers; between "
-        f"two pauses at least {count(max(measured.block_steps, PROFILED_STEPS)).plain()}",
+        f"two pauses at least {count(max(measured.block_steps, profiled)).plain()}",
     )
     if step_watch.trace_problem:
         too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)

@@ -19,8 +19,8 @@ from gpu_report.records.record import Load
 from gpu_report.study.search import Bounds
 from gpu_report.user_training import batch_size
 from gpu_report.user_training.batch_size import HEAD, MOST_PROBES, BatchSizes, Probe
+from gpu_report.user_training.blocks import Measured
 from gpu_report.user_training.process import OwnResult, OwnTraining, train_in_fresh_process
-from gpu_report.user_training.run import Measured
 from tests.unit.user_training import own_model
 
 MODULE = "tests.unit.user_training.own_model"

@@ -12,9 +12,10 @@ import torch
 
 from gpu_report.measure import training
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.user_training import run, step_watch, watching, workload
+from gpu_report.user_training import blocks, run, step_watch, watching, workload
+from gpu_report.user_training.blocks import FIRST_STEPS, MOST_BLOCKS, Measured
 from gpu_report.user_training.run import StepRun
-from gpu_report.user_training.step_watch import FIRST_STEPS, MOST_BLOCKS, StepWatch
+from gpu_report.user_training.step_watch import StepWatch
 from gpu_report.user_training.workload import Loading
 from gpu_report.workloads.protocol import Phase
 
@@ -61,13 +62,13 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
         thread_time=lambda: device.cpu_s,
         process_time=lambda: 3 * device.cpu_s,
     )
-    for module in (run, step_watch, training, workload):
+    for module in (blocks, run, step_watch, training, workload):
         monkeypatch.setattr(module, "time", host)
     monkeypatch.setattr(run, "synchronize", device.wait)
-    monkeypatch.setattr(step_watch, "synchronize", device.wait)
+    monkeypatch.setattr(blocks, "synchronize", device.wait)
     monkeypatch.setattr(training, "synchronize", device.wait)
     monkeypatch.setattr(training, "step_clock", device.clock)
-    monkeypatch.setattr(step_watch, "step_clock", device.clock)
+    monkeypatch.setattr(blocks, "step_clock", device.clock)
     return device
 
 
@@ -115,7 +116,7 @@ class Step:
         self._device.launch(20 * STEP_S if is_slow else self._step_s)
 
 
-def measured(step: Step, *, seconds: float = 60.0) -> run.Measured:
+def measured(step: Step, *, seconds: float = 60.0) -> Measured:
     own = StepRun(
         step,  # type: ignore[arg-type]  # it stands in for one that trains
         device=CPU,
@@ -175,7 +176,7 @@ def test_batches_that_are_always_of_another_size_are_timed(device: Device) -> No
     assert len(watched(device, range(300)).block_times_ms) > 10
 
 
-def watched(device: Device, sizes: Iterable[int]) -> run.Measured:
+def watched(device: Device, sizes: Iterable[int]) -> Measured:
     """A loop of 300 steps, of which the first of each size is slow."""
     watch, known = StepWatch(), set[int]()
     watch.trace_problem = "none is wanted"
@@ -258,7 +259,7 @@ def test_pauses_are_added_up_with_their_share_and_are_no_limit(
     assert ("pauses between steps took 12.0 s" in found.problem) is not are_announced
 
 
-def watched_with_sleep(device: Device, *, share: float) -> run.Measured:
+def watched_with_sleep(device: Device, *, share: float) -> Measured:
     """Steps of which this share is on the CPU; announced pauses between them are so as a whole."""
     watch = StepWatch()
     watch.trace_problem = "none is wanted"
@@ -289,7 +290,7 @@ def test_on_an_accelerator_the_cpu_time_is_that_of_all_threads(
 ) -> None:
     """Its backward pass runs in a thread of autograd's."""
     monkeypatch.setattr(
-        step_watch, "_device_and_memory", lambda: (torch.device("meta"), MemoryMeter(CPU))
+        blocks, "device_and_memory", lambda: (torch.device("meta"), MemoryMeter(CPU))
     )
 
     assert watched_with_sleep(device, share=0.25).cpu_share == pytest.approx(0.75)
@@ -299,7 +300,7 @@ def test_cpu_time_of_a_thread_that_has_ended_is_not_lost(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = chain([2.0, 2.0 + 150 * STEP_S], repeat(0.0))
-    monkeypatch.setattr(run, "other_threads_s", lambda: next(seconds))
+    monkeypatch.setattr(blocks, "other_threads_s", lambda: next(seconds))
     monkeypatch.setattr(threading, "active_count", lambda: 2)
 
     found = watched_with_sleep(device, share=1.0)

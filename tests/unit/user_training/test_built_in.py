@@ -17,7 +17,7 @@ from gpu_report.measure.training import build_training, train_epoch
 from gpu_report.records import record
 from gpu_report.study.options import Optimization
 from gpu_report.study.single import single_study
-from gpu_report.user_training import run
+from gpu_report.user_training import blocks, run
 from gpu_report.user_training.workload import Loading, TrainingStep
 from gpu_report.workloads.protocol import load_workload
 
@@ -54,7 +54,7 @@ def test_a_name_is_profiled_within_an_epoch_and_the_process_is_as_it_was(
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
     threads = torch.get_num_threads()
     numbers, autotunes = torch.get_rng_state(), torch.backends.cudnn.benchmark
-    monkeypatch.setattr(run, "_BLOCKS", replace(run._BLOCKS, timed_seconds=0.1))
+    monkeypatch.setattr(run, "RULES", replace(blocks.RULES, timed_seconds=0.1))
 
     found = profile("cnn", size="small", batch_size=64, epochs=1)
 

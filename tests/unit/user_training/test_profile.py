@@ -36,8 +36,8 @@ from gpu_report.printing.number_format import duration
 from gpu_report.records import record
 from gpu_report.records.record import Load
 from gpu_report.traces.tables import TRACE_TABLES
+from gpu_report.user_training import blocks, run
 from gpu_report.user_training import profile as profile_module
-from gpu_report.user_training import run
 from gpu_report.user_training.profile import Profile, analysed
 from gpu_report.workloads.protocol import Phase
 
@@ -58,8 +58,8 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     one have slowed.
     """
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
-    monkeypatch.setattr(run, "_BLOCK_S", 0.01)
-    monkeypatch.setattr(run, "_BLOCKS", replace(run._BLOCKS, timed_seconds=0.1))
+    monkeypatch.setattr(blocks, "_BLOCK_S", 0.01)
+    monkeypatch.setattr(run, "RULES", replace(blocks.RULES, timed_seconds=0.1))
 
 
 class Classifier(nn.Module):

@@ -26,7 +26,7 @@ from gpu_report.records.record import Load
 from gpu_report.traces.phases import PHASES
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.timeline import TIMELINE
-from gpu_report.user_training import profile, run, step_watch, watching
+from gpu_report.user_training import blocks, profile, step_watch, watching
 from gpu_report.user_training.watching import Watched
 
 X = torch.randn(8, 64)
@@ -36,8 +36,8 @@ IDLE = Load(foreign_cpu_share=0.0, steal_share=None)
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MOST_SLOWED", 100.0)
-    monkeypatch.setattr(run, "_BLOCK_S", 0.004)
-    monkeypatch.setattr(step_watch._Blocks, "load", lambda _: IDLE)
+    monkeypatch.setattr(blocks, "_BLOCK_S", 0.004)
+    monkeypatch.setattr(blocks, "load_between", lambda *_: IDLE)
 
 
 class Slow(Dataset[Tensor]):
@@ -114,7 +114,7 @@ def test_no_limit_is_named_where_others_used_the_cpu_and_no_step_is_profiled_on_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy = Load(foreign_cpu_share=0.9, steal_share=None)
-    monkeypatch.setattr(step_watch._Blocks, "load", lambda _: busy)
+    monkeypatch.setattr(blocks, "load_between", lambda *_: busy)
 
     found = watched_with_slow_data(40, profile=False).profile
 
