@@ -6,8 +6,6 @@ import shlex
 from argparse import Namespace
 from pathlib import Path
 
-from rich.table import Table
-
 from gpu_report.bundles import unpacking
 from gpu_report.bundles.shown_machines import (
     BUNDLE_SUFFIX,
@@ -19,7 +17,7 @@ from gpu_report.bundles.shown_machines import (
 from gpu_report.commands.results_folder import ResultsFolder
 from gpu_report.errors import ConfigError, ReportError
 from gpu_report.printing.number_format import size
-from gpu_report.printing.terminal import new_console, say
+from gpu_report.printing.terminal import print_table, say
 from gpu_report.records.batch_sizes import SEARCHES_FOLDER
 from gpu_report.records.record import SENTINELS_FOLDER
 from gpu_report.storage.files import list_content
@@ -140,27 +138,16 @@ def list_machines(arguments: Namespace) -> None:
         write_machines(arguments)
         return
     here = find_machine()
-    table = Table(
-        "machine",
-        "from",
-        "records",
-        "dirty",
-        "newest",
-        "hardware",
-        box=None,
-        pad_edge=False,
-        expand=False,
-    )
     measured = [*(MACHINES / here.id / "runs").glob("*/record.json")]
     accelerators = [accelerator.name for accelerator in here.accelerators]
     hardware = ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"])
-    table.add_row(here.id, "here", str(len(measured)), "", "", hardware)
+    rows = [(here.id, "here", str(len(measured)), "", "", hardware)]
     for bundle, manifest in find_bundles().values():
         counts = (str(manifest.records), str(manifest.dirty_records))
-        table.add_row(
-            manifest.machine, str(bundle), *counts, manifest.measured_at, manifest.hardware
+        rows.append(
+            (manifest.machine, str(bundle), *counts, manifest.measured_at, manifest.hardware)
         )
-    new_console(unwrapped_when_piped=True).print(table)
+    print_table("machine", "from", "records", "dirty", "newest", "hardware", rows=rows)
 
 
 def list_numbers(arguments: Namespace) -> None:
@@ -179,7 +166,5 @@ def list_numbers(arguments: Namespace) -> None:
         raise ReportError(
             f"no key of the {len(numbers)} numbers in {file} has {' and '.join(words)} in it"
         )
-    table = Table("key", "number", "table", "run", box=None, pad_edge=False, expand=False)
-    for number in found:
-        table.add_row(*(number[column] for column in ("key", "text", "table", "run")))
-    new_console(unwrapped_when_piped=True).print(table)
+    rows = [[number[column] for column in ("key", "text", "table", "run")] for number in found]
+    print_table("key", "number", "table", "run", rows=rows)

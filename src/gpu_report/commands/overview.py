@@ -6,15 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from rich.table import Table
-
 from gpu_report.bundles.manifest import why_no_trace
 from gpu_report.bundles.shown_machines import MACHINES
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.errors import RecordError
 from gpu_report.measure.threads import training_threads
 from gpu_report.printing.number_format import counted
-from gpu_report.printing.terminal import new_console, say
+from gpu_report.printing.terminal import new_console, print_table, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.record import RECORD_FILE, differences
 from gpu_report.study import cluster
@@ -63,13 +61,10 @@ def describe_machine(arguments: Namespace) -> None:
 def list_variants(arguments: Namespace) -> None:
     """Print every variant, and every batch-size search, with its state."""
     results = results_here(arguments.configfile)
-    table = Table("configuration", "state", "why", box=None, pad_edge=False, expand=False)
     asked: tuple[Asked, ...] = (*results.study.variants, *results.study.searches)
-    for each in asked:
-        table.add_row(each.slug, *state_of(results, each))
-    console = new_console(unwrapped_when_piped=True)
-    console.print(f"{results.study.name} on {results.resolved.machine}")
-    console.print(table)
+    rows = [(each.slug, *state_of(results, each)) for each in asked]
+    say(f"{results.study.name} on {results.resolved.machine}")
+    print_table("configuration", "state", "why", rows=rows)
 
 
 def results_here(config_file: Path) -> ResultsFolder:

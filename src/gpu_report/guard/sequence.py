@@ -57,7 +57,6 @@ class Guarded:
         on_pair: Callable[[str, Pair], None],
     ) -> None:
         self._measure, self._tolerance, self._on_pair = measure, tolerance, on_pair
-        self._indices = dict.fromkeys(configurations, 0)
         self.pairs: dict[str, list[Pair]] = {name: [] for name in configurations}
         self.confirming: dict[str, list[Pair]] = {}
 
@@ -117,8 +116,7 @@ class Guarded:
         What failed is tried once more, and then the other side as well: a GPU that is taken fails
         both.
         """
-        index = self._indices[name]
-        self._indices[name] += 1
+        index = len(self.pairs[name]) + len(self.confirming.get(name, ()))
         answers: dict[int, Answer] = {}
         for side in (0, 1) if index % 2 == 0 else (1, 0):
             answers[side] = self._measure(side, name, index)

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -130,6 +130,16 @@ def new_console(*, unwrapped_when_piped: bool = False) -> "Console":
     _allow_any_character()
     width = 10_000 if unwrapped_when_piped and not sys.stdout.isatty() else None
     return CleanConsole(highlight=False, markup=False, emoji=False, width=width)
+
+
+def print_table(*columns: str, rows: Iterable[Sequence[str]]) -> None:
+    """Print the rows below the names of the columns; a program gets each row in one line."""
+    from rich.table import Table
+
+    table = Table(*columns, box=None, pad_edge=False, expand=False)
+    for row in rows:
+        table.add_row(*row)
+    new_console(unwrapped_when_piped=True).print(table)
 
 
 def _allow_any_character() -> None:
