@@ -94,12 +94,12 @@ class Measured:
     others used of the CPU meanwhile. `has_settled` is False where the blocks show that steps were
     still getting faster, which few blocks cannot. `trace` is the light profile of torch.profiler as
     gzipped JSON. `cpu_share` is the share of the timed blocks in which the thread that trains was
-    on the CPU, and `other_threads_share` the CPU time of this process's other Python threads over
-    theirs. `has_anomaly_mode` says that autograd's anomaly mode was on, and `may_be_on_host` that
-    only the trace shows whether the steps ran on the device. Of several `rank`s the
-    first speaks for all. `loader_workers` are the processes of the DataLoader, None where that is
-    not known, and `keeps_workers` says that they outlast an epoch. `memory_in_use_mib` is at the
-    end of each timed block, `memory_free_mib` at the end of the last.
+    on the CPU or waited only for its turn there, and `other_threads_share` the CPU time of this
+    process's other Python threads over theirs. `has_anomaly_mode` says that autograd's anomaly mode
+    was on, and `may_be_on_host` that only the trace shows whether the steps ran on the device. Of
+    several `rank`s the first speaks for all. `loader_workers` are the processes of the DataLoader,
+    None where that is not known, and `keeps_workers` says that they outlast an epoch.
+    `memory_in_use_mib` is at the end of each timed block, `memory_free_mib` at the end of the last.
     """
 
     torch_version: str = torch.__version__
@@ -513,7 +513,17 @@ def cpu_clock_of(device: torch.device) -> Callable[[], float]:
     """CPU seconds of what trains there: this thread, or this process where autograd launches the
     backward pass on an accelerator from a thread of its own.
     """
-    return time.thread_time if device.type == "cpu" else time.process_time
+    return _thread_s if device.type == "cpu" else time.process_time
+
+
+def _thread_s() -> float:
+    """Seconds that this thread was on the CPU, and on Linux those that it was ready for it while
+    others had it.
+    """
+    with suppress(OSError):  # another system, or a kernel that does not count them
+        _, ready_ns, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
+        return time.thread_time() + int(ready_ns) / 1e9
+    return time.thread_time()
 
 
 def other_threads_s() -> float:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from operator import mul
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +46,12 @@ from gpu_report.printing.terminal import clean, say
 from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.study.machine import core_count, cpu_model
 from gpu_report.tables.marks import load_in_words
-from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL, Summary, summarise
+from gpu_report.tables.statistics import (
+    FEWEST_FOR_INTERVAL,
+    NOT_MEASURED,
+    Summary,
+    summarise,
+)
 from gpu_report.traces.advice import weigh
 from gpu_report.traces.analysis import device_model
 from gpu_report.traces.nesting import cover_of
@@ -102,7 +108,7 @@ _ELSE_TRY: Final = {
 }
 """By the limit, for where no rule of the advice says more."""
 _LOADER: Final = "data loader"
-_PACED_BY_HOST: Final = frozenset({"host", "launch", "loader", "waiting"})
+_PACED_BY_HOST: Final = frozenset({"host", "launch", "loader"})
 """Parts whose time others on the same CPU can lengthen."""
 _SEEN_FROM: Final = 0.05
 """Waiting below this share of a step is not worth a word."""
@@ -318,19 +324,26 @@ class Profile(Card):
         """Mean over blocks of steps with its 95 % interval, which holds differences within this
         process alone.
         """
-        return summarise(self.measured.block_times_ms)
+        return summarise(self.measured.block_times_ms, scale="amount")
 
     @property
     def throughput_per_s(self) -> Summary:
-        """Samples per second likewise, or steps where the number of samples is not known."""
-        return summarise(self.measured.throughputs_per_s)
+        """All samples over all time likewise, or steps where the number of samples is not known."""
+        measured, time_ms = self.measured, self.step_time_ms
+        samples = statistics.fmean(measured.block_samples or [measured.samples or 1.0])
+        return replace(
+            time_ms,
+            value=samples * 1e3 / time_ms.value,
+            low=samples * 1e3 / time_ms.high,
+            high=samples * 1e3 / time_ms.low if time_ms.low else math.inf,
+        )
 
     @property
     def data_wait(self) -> Summary:
-        """Share of the step in which the loop waited for the loader, likewise; not measured without
+        """Share of all time in which the loop waited for the loader, likewise; not measured without
         a loader.
         """
-        return summarise(self.measured.data_wait_shares, scale="share")
+        return _data_wait(self.measured)
 
     @property
     def trace(self) -> bytes:
@@ -364,7 +377,9 @@ class Profile(Card):
             rows = [
                 row
                 for row in Gate(self.rows).rows(CATEGORY_TIMES, "self_ms", "share")
-                if row["device"] == on and parts[0][0] != "loader"
+                if row["device"] == on
+                and parts[0][0] != "loader"
+                and row["category"] != "data loading"  # is a part of its own
             ]
             where = " and ".join(
                 f"{row['category']} ({share(row['share']).plain()})"
@@ -592,7 +607,7 @@ def _as_timed(rows: TraceTables, measured: Measured) -> tuple[TraceTables, float
     """
     if measured.device != CPU:
         return of_timed_steps(rows, TimedStep(measured.step_ms, measured.step_ms)), math.nan
-    waited = summarise(measured.data_wait_shares, scale="share").value
+    waited = _data_wait(measured).value
     if math.isnan(waited):
         return rows, waited
     steps = [
@@ -601,6 +616,18 @@ def _as_timed(rows: TraceTables, measured: Measured) -> tuple[TraceTables, float
         for wall_ms in [(row["wall_ms"] - row["loader_ms"]) / (1 - waited)]
     ]
     return {**rows, STEPS: steps}, waited
+
+
+def _data_wait(measured: Measured) -> Summary:
+    """Share of the timed blocks in which the loop waited for the loader; each block counts by its
+    time.
+    """
+    if not measured.data_wait_shares:
+        return NOT_MEASURED
+    waits_ms = map(mul, measured.data_wait_shares, measured.block_times_ms)
+    block_ms = statistics.fmean(measured.block_times_ms)
+    found = summarise([wait_ms / block_ms for wait_ms in waits_ms], scale="amount")
+    return replace(found, high=min(found.high, 1.0))
 
 
 def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> dict[str, float]:
@@ -754,9 +781,10 @@ def _problem(
 ) -> tuple[str, str]:
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
-        paced = max(parts, key=parts.__getitem__) in _PACED_BY_HOST
+        largest = max(parts, key=parts.__getitem__)
+        paced = largest in _PACED_BY_HOST or (measured.device == CPU and largest != "waiting")
         load = load_in_words([measured.load])
-        if load and (paced or measured.device == CPU):
+        if load and paced:
             return (
                 f"not resolved: {load}, which paces this step",
                 "measure again when nothing else runs on this machine",

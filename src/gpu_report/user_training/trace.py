@@ -81,6 +81,8 @@ class TraceAnalysis:
         from gpu_report.page.shared import write_page
         from gpu_report.user_training.step_parts import PARTS_IN_WORDS, parts_of_steps
 
+        # Only a clock of the thread would show what of it is Python and what is waiting.
+        in_words = {**PARTS_IN_WORDS, "host": "nothing recorded: Python, or waiting"}
         first = self.ranks[0]
         parts = parts_of_steps(first.rows, first.device or HOST)
         others = f"{len(self.ranks) - 1} others of the folder are not shown"
@@ -92,7 +94,7 @@ class TraceAnalysis:
                 "gpu-report": __version__,
             },
             parts=[
-                {"part": PARTS_IN_WORDS[name], "share": part}
+                {"part": in_words[name], "share": part}
                 for name, part in sorted(parts.items(), key=lambda part: -part[1])
             ],
             suggestions=[

@@ -347,7 +347,7 @@ def _marks(
         "communication": inside,
         "transfer": {"data": 1.0},
     }
-    among = of_limit.get(limit, python)
+    among = of_limit.get(limit, python or inside)
     largest = max(among, key=among.__getitem__, default=_RESIDUAL)
     return {largest: f"  <- {'largest part of the ' if len(among) > 1 else ''}limit"}
 
@@ -388,6 +388,8 @@ def _parts_of_profiled_step(found: "Profile") -> tuple[dict[str, float], dict[st
         for row in lane:
             lasted_ms = (row["end_ms"] - row["begin_ms"]) * row["busy_share"]
             lasted[row["category"]] += lasted_ms / step_ms
+        if max(operations.values()) < _SHOWN_FROM:  # no operation of its own
+            return {}, {}
     lasted.pop(OTHER_PHASE, None)
     rest = {_RESIDUAL: max(1 - sum(lasted.values()), 0.0)}
     python = {phase: part - operations[phase] for phase, part in lasted.items()}

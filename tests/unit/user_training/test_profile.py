@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from html import unescape
 from itertools import count
 from pathlib import Path
@@ -508,6 +508,29 @@ def test_no_limit_is_named_where_the_load_of_others_could_explain_it(
 
     assert bool(found.limit) == has_limit
     assert ("others used 42 % of the CPU" in " ".join(found.summary().split())) != has_limit
+
+
+def test_the_load_of_others_leaves_the_limit_of_a_step_that_sleeps() -> None:
+    load = Load(foreign_cpu_share=0.9, steal_share=None)
+
+    sleeping = judged(profile(step=partial(time.sleep, 0.002)), load=load, cpu_share=0.01)
+
+    assert sleeping.limit.startswith("waiting without the CPU")
+    assert not sleeping.problem
+
+
+def test_blocks_that_differ_count_by_their_time() -> None:
+    times: dict[str, Any] = {
+        "block_times_ms": [2.0, 2.0, 2.0, 22.0],
+        "data_wait_shares": [0.0, 0.0, 0.0, 0.7],
+        "block_samples": [],
+        "samples": 14.0,
+    }
+    found = replace(slow_operation(), measured=replace(slow_operation().measured, **times))
+
+    assert found.step_time_ms.value == pytest.approx(7.0)
+    assert found.throughput_per_s.value == pytest.approx(2000.0)
+    assert found.data_wait.value == pytest.approx(0.55)
 
 
 def test_on_the_cpu_many_short_operations_are_named_and_a_long_one_is_not() -> None:

@@ -217,6 +217,14 @@ def test_a_phase_of_the_tree_has_the_python_between_its_operations() -> None:
     )
 
 
+def test_a_step_without_operations_has_no_phases() -> None:
+    found = step_of_ten_ms()
+    for row in found.rows[PHASES]:
+        row["self_ms"] = found.rows[STEPS][0]["loader_ms"] if row["phase"] == "data" else 0.0
+
+    assert watching._parts_of_profiled_step(found) == ({}, {})
+
+
 @pytest.mark.parametrize(("limit", "forward"), [("kernels", 1 / 8), ("launch", 5 / 8)])
 def test_the_tree_is_of_the_device_unless_the_host_sets_its_pace(
     limit: str, forward: float
