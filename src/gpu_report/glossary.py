@@ -573,6 +573,8 @@ METRICS: Final[Mapping[str, Metric]] = {
             meaning="bytes over the time of a copy",
             unit="GB/s",
             show=partial(quantity, unit="GB/s"),
+            label="Bandwidth",
+            drawn_unit="GB/s",
         ),
         Metric(
             column="bus_bandwidth_gb_per_s",

@@ -21,17 +21,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import MachineFigure, range_in
-from gpu_report.figures.points import draw_intervals
+from gpu_report.figures.points import draw_intervals, panels_figure
 from gpu_report.glossary import METRICS, PRECISIONS, Metric, device_words
 from gpu_report.printing.number_format import counted, quantity, scaled, size
 from gpu_report.tables.bundle import Tables
@@ -65,83 +59,72 @@ https://docs.pytorch.org/docs/stable/notes/ddp.html
 def transfers_figure(tables: Tables) -> Figure:
     """Draw bandwidth against copy size, a row of panels per device, a column per direction."""
     transfers, metric = tables.transfers, METRICS["bandwidth_gb_per_s"]
-    devices = list(dict.fromkeys(transfers["device"]))
-    directions = list(dict.fromkeys(transfers["direction"]))
-    peaks = tables.peaks[tables.peaks["ceiling"].isin(directions)].dropna(subset="value")
-    figure = style.new_figure(height_in=1.95 * len(devices) + 0.3)
-    grid = figure.subplots(len(devices), len(directions), squeeze=False, sharey="row")
-    for row, device in zip(grid, devices, strict=True):
-        own = transfers[transfers["device"] == device]
-        ceilings = peaks[peaks["device"] == device].set_index("ceiling")["value"] / 1e9
-        for axes, direction in zip(row, directions, strict=True):
-            style.set_panel_title(
-                axes, f"{device_words(device)}, {direction}", columns=len(directions)
-            )
-            style.set_scale(axes, "y", [*own[metric.column].dropna(), *ceilings])
-            rows = own[own["direction"] == direction]
-            _draw_bandwidth(axes, rows, metric, by="memory", looks=_MEMORY)
-            if direction in ceilings:
-                peak = quantity(ceilings[direction], "GB/s").plain()
-                style.level(axes, ceilings[direction], f"peak, {peak}", at_left=True, zorder=1)
-        row[0].set_ylabel("Bandwidth (GB/s)")
-    for axes in grid[-1]:
-        axes.set_xlabel("Size of the copy")
-    _add_legend(figure, transfers["memory"], _MEMORY)
-    return figure
+    directions = transfers["direction"].unique()
+
+    def draw(axes: Axes, panel: pd.DataFrame) -> None:
+        device, direction = panel["device"].iloc[0], panel["direction"].iloc[0]
+        ceilings = tables.peaks[tables.peaks["device"] == device].set_index("ceiling")["value"]
+        peaks = ceilings[ceilings.index.isin(directions)].dropna() / 1e9
+        own = transfers.loc[transfers["device"] == device, metric.column]
+        style.set_scale(axes, "y", [*own.dropna(), *peaks])
+        if direction in peaks:
+            peak = quantity(peaks[direction], "GB/s").plain()
+            style.level(axes, peaks[direction], f"peak, {peak}", at_left=True, zorder=1)
+
+    return _bandwidths_figure(
+        transfers.assign(
+            panel=transfers["device"].map(device_words) + ", " + transfers["direction"]
+        ),
+        metric,
+        axis="size of the copy",
+        by="memory",
+        looks=_MEMORY,
+        columns=len(directions),
+        height_in=1.95 * transfers["device"].nunique() + 0.3,
+        draw=draw,
+    )
 
 
 def links_figure(tables: Tables) -> Figure:
     """Draw bus bandwidth against payload, a panel per number of devices."""
-    links, metric = tables.links, METRICS["bus_bandwidth_gb_per_s"]
-    panels = [rows for _, rows in links.groupby("devices")]
-    figure = style.new_figure(height_in=1.8)
-    row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, rows in zip(row, panels, strict=True):
-        style.set_panel_title(
-            axes, counted(int(rows["devices"].iloc[0]), "device"), columns=len(panels)
-        )
-        _draw_bandwidth(axes, rows, metric, by="operation", looks=_OPERATIONS)
-        _mark_payload(axes, _FIRST_BUCKET, (-2, 2), 0, ha="right", va="bottom")
-        _mark_payload(axes, _BUCKET, (2, 2), 0, ha="left", va="bottom")
-        axes.set_xlabel("Payload")
-        axes.set_ylabel(metric.axis_label)
-        given = rows["data_sheet_gb_per_s"].max()
-        style.set_scale(
-            axes, "y", [*links[metric.column].dropna(), *rows["data_sheet_gb_per_s"].dropna()]
-        )
-        if given > 0:
-            peak = quantity(given, "GB/s").plain()
-            style.level(axes, given, f"data sheet, {peak}", at_left=True, zorder=1)
-    _add_legend(figure, links["operation"], _OPERATIONS)
-    return figure
+    links, metric = tables.links.sort_values("operation"), METRICS["bus_bandwidth_gb_per_s"]
+
+    def draw(axes: Axes, panel: pd.DataFrame) -> None:
+        _mark_payload(axes, _FIRST_BUCKET, (-2, 2), ha="right")
+        _mark_payload(axes, _BUCKET, (2, 2), ha="left")
+        sheet = panel["data_sheet_gb_per_s"].dropna()
+        style.set_scale(axes, "y", [*links[metric.column].dropna(), *sheet])
+        if sheet.max() > 0:
+            peak = quantity(sheet.max(), "GB/s").plain()
+            style.level(axes, sheet.max(), f"data sheet, {peak}", at_left=True, zorder=1)
+
+    return _bandwidths_figure(
+        links.assign(panel=[counted(devices, "device") for devices in links["devices"]]),
+        metric,
+        axis="payload",
+        by="operation",
+        looks=_OPERATIONS,
+        columns=links["devices"].nunique(),
+        height_in=2.0,
+        draw=draw,
+    )
 
 
-def _draw_bandwidth(
-    axes: Axes, rows: pd.DataFrame, metric: Metric, *, by: str, looks: _Looks
-) -> None:
-    axes.set_xscale("log", base=2)
-    for name, line in rows.sort_values("bytes").groupby(by):
-        draw_intervals(
-            axes, line["bytes"], metric.intervals(line), elinewidth=0.8, **looks[str(name)]
-        )
-    # Of three devices a payload is a few bytes less than the power of two.
-    ticks = sorted({2 ** round(math.log2(payload)) for payload in rows["bytes"]})
-    axes.xaxis.set_major_locator(FixedLocator(ticks[:: math.ceil(len(ticks) / 6)]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda payload, _: size(payload).plain()))
+def _bandwidths_figure(rows: pd.DataFrame, metric: Metric, *, axis: str, **how: Any) -> Figure:
+    """Draw a bandwidth by the column `bytes`, which the axis calls otherwise."""
+    by_size = rows.rename(columns={"bytes": axis}).assign(marks="")
+    return panels_figure(by_size, metric, axis=axis, tick_text=_size_text, **how)
 
 
-def _add_legend(figure: Figure, shown: "pd.Series[str]", looks: _Looks) -> None:
-    handles = [Line2D([], [], **look) for name, look in looks.items() if (shown == name).any()]
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), borderaxespad=0.2)
+def _size_text(payload: float, _position: int | None = None) -> str:
+    """Of three devices a payload is a few bytes less than the power of two."""
+    return size(2 ** round(math.log2(payload))).plain()
 
 
-def _mark_payload(
-    axes: Axes, payload: int, offset: tuple[float, float], height: float, **look: str
-) -> None:
+def _mark_payload(axes: Axes, payload: int, offset: tuple[float, float], *, ha: str) -> None:
     axes.axvline(payload, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
     words, of = size(payload).plain(), ("data", "axes fraction")
-    style.note(axes, words, (payload, height), of=of, offset=offset, rotation=90, **look)
+    style.note(axes, words, (payload, 0), of=of, offset=offset, rotation=90, ha=ha, va="bottom")
 
 
 TRANSFER: Final = MachineFigure(

@@ -63,10 +63,11 @@ def panels_figure(
     columns: int,
     height_in: float,
     draw: Callable[[Axes, pd.DataFrame], None],
+    tick_text: Callable[[float, int | None], str] = style.tick_text,
 ) -> Figure:
     """Draw `metric` along an axis of numbers: a panel for each value of the column `panel`, in it a
     line for each value of the column `by` in its look, and what `draw` adds. Hollow markers are
-    doubted numbers.
+    doubted numbers. `tick_text` writes the numbers on the axis.
     """
     figure = style.new_figure(height_in=height_in)
     lines = math.ceil(rows["panel"].nunique() / columns)
@@ -78,11 +79,12 @@ def panels_figure(
         for name, line in panel.groupby(by, sort=False):
             _draw_line(axes, line.sort_values(axis), axis=axis, look=looks[str(name)])
         _draw_gaps(axes, panel[panel["value"].isna()], axis=axis)
-        _scale_measured_values(axes, panel[axis], columns=columns)
+        _scale_measured_values(axes, panel[axis], columns=columns, tick_text=tick_text)
     figure.supxlabel(labels.axis_label(axis), fontsize=style.FONT_SIZE_PT)
     figure.supylabel(metric.axis_label, fontsize=style.FONT_SIZE_PT)
     marks = rows.loc[rows[metric.column].notna(), "marks"]
-    add_legend(figure, looks.values() if len(looks) > 1 else [], marks=marks)
+    shown = [looks[name] for name in looks if name in set(rows[by])]
+    add_legend(figure, shown if len(looks) > 1 else [], marks=marks)
     return figure
 
 
@@ -137,7 +139,13 @@ def _draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
         )
 
 
-def _scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: int) -> None:
+def _scale_measured_values(
+    axes: Axes,
+    measured: "pd.Series[Any]",
+    *,
+    columns: int,
+    tick_text: Callable[[float, int | None], str],
+) -> None:
     """Ticks at the measured values and nowhere else; powers of two apart alike where the values
     span a factor 8.
     """
@@ -152,11 +160,11 @@ def _scale_measured_values(axes: Axes, measured: "pd.Series[Any]", *, columns: i
         axes.set_xlim(low - room, high + room)
     # Every value, or every second, third, ... where their labels would not fit beside each other.
     width = style.TEXT_WIDTH_IN / columns - 0.5
-    widest = max((len(style.tick_text(value)) for value in values), default=1) + 1
+    widest = max((len(tick_text(value, None)) for value in values), default=1) + 1
     step = max(1, math.ceil(len(values) * widest * _CHARACTER_WIDTH_IN / width))
     axes.xaxis.set_major_locator(FixedLocator(values[::-1][::step][::-1]))
     axes.xaxis.set_minor_locator(FixedLocator(values))
-    axes.xaxis.set_major_formatter(FuncFormatter(style.tick_text))
+    axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
