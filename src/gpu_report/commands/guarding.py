@@ -37,9 +37,9 @@ from gpu_report.measure.processes import ending_stopped
 from gpu_report.printing.number_format import counted, duration
 from gpu_report.printing.terminal import say
 from gpu_report.records.provenance import measures_alike
+from gpu_report.records.record import differing
 from gpu_report.storage.locks import machine_to_itself
 from gpu_report.study.machine import HERE
-from gpu_report.tables.verdicts import differing
 from gpu_report.traces.analysis import analyse_all
 from gpu_report.traces.tables import TraceTables
 

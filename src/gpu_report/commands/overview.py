@@ -14,7 +14,7 @@ from gpu_report.measure.threads import training_threads
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import new_console, print_table, say
 from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
-from gpu_report.records.record import RECORD_FILE, differences
+from gpu_report.records.record import RECORD_FILE, SINCE_MEASURED, differing
 from gpu_report.study import cluster
 from gpu_report.study.config import read_config
 from gpu_report.study.control_groups import cpu_quota
@@ -101,9 +101,11 @@ def state_of(results: ResultsFolder, asked: Asked) -> tuple[str, str]:
     except RecordError as error:
         return "out of date", str(error)
     if isinstance(record, SearchRecord):
-        changed = differences(asdict(record.search), asdict(asked))
+        changed = differing(asdict(record.search), asdict(asked), SINCE_MEASURED)
     else:
-        changed = differences(record.measurement, results.study.measurement(asked.slug).as_dict())
+        changed = differing(
+            record.measurement, results.study.measurement(asked.slug).as_dict(), SINCE_MEASURED
+        )
     if changed:
         return "out of date", "; ".join(changed)
     if record.status != "ok":

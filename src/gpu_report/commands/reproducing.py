@@ -40,9 +40,10 @@ from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.printing.number_format import counted, in_minutes, quantity, share
 from gpu_report.printing.terminal import clean, say, stderr_to
 from gpu_report.records.record import (
+    SINCE_MEASURED,
     Record,
     SentinelPoint,
-    differences,
+    differing,
     read_points,
     with_distinct_titles,
 )
@@ -322,7 +323,7 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
     """
     variant, asked = record.as_variant(), study.measurement(record.variant).as_dict()
     asked["protocol"]["repetitions"] = record.measurement["protocol"]["repetitions"]
-    changed = differences(record.measurement, asked)
+    changed = differing(record.measurement, asked, SINCE_MEASURED)
     if changed:
         return f"{'; '.join(changed)}; use --configfile to name the study that was measured"
     if not is_same_code(record, Today.of(study, [record.variant])):

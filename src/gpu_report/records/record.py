@@ -738,15 +738,21 @@ def with_distinct_titles(records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def differences(asked_then: Mapping[str, Any], asked_now: Mapping[str, Any]) -> list[str]:
-    """What was asked for when a record was made and is asked for otherwise today, one line
-    per key.
-    """
-    then, now = _flatten(asked_then), _flatten(asked_now)
+SINCE_MEASURED: Final = "{key}: measured with {one}, now {other}"
+"""How `differing` says what was asked for when a record was made and is asked for today."""
+
+
+def differing(
+    one: Mapping[str, Any],
+    other: Mapping[str, Any],
+    words: str = "{key}: {one} before, {other} after",
+) -> list[str]:
+    """Each key with two values in words, after the keys of the mappings that it is in."""
+    values, others = _flatten(one), _flatten(other)
     return [
-        f"{key}: measured with {then.get(key)}, now {now.get(key)}"
-        for key in {**then, **now}
-        if then.get(key) != now.get(key)
+        words.format(key=key, one=values.get(key, "none"), other=others.get(key, "none"))
+        for key in {**values, **others}
+        if values.get(key) != others.get(key)
     ]
 
 

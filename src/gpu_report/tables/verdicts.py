@@ -11,7 +11,7 @@ that is.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from gpu_report.printing.number_format import (
     signed,
 )
 from gpu_report.records.provenance import measures_alike
-from gpu_report.records.record import MemoryKind, Record, Status, timed_step_ms
+from gpu_report.records.record import MemoryKind, Record, Status, differing, timed_step_ms
 from gpu_report.storage.columns import Table, number, text
 from gpu_report.tables.marks import CLOCK_DRIFT, WEAKENS_TIMES, marks_of_numbers
 from gpu_report.tables.processes import same_threads, values_by_seed, values_of
@@ -250,21 +250,23 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
     """Why numbers of the two sides are not of the same thing, a sentence each; empty where they
     are.
     """
-    found = []
     machines = [{record.machine for record in side.values()} for side in (before, after)]
-    if machines[0] != machines[1]:
-        found.append(
-            f"machine: {', '.join(sorted(machines[0]))} before, {', '.join(sorted(machines[1]))} "
-            "after"
-        )
+    found = differing(*({"machine": ", ".join(sorted(names))} for names in machines))
     common = [(before[name], after[name]) for name in before if name in after]
     if before and after and not common:
         found.append(
             f"configuration: the sides have none in common; before has {next(iter(before))}"
         )
     for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
-        asked = [dict(side.measurement["protocol"]) for side in (one, other)]
-        found += [f"protocol.{text}" for text in differing(*asked)]
+        asked = [
+            {
+                "protocol": measurement["protocol"],
+                f"class of {name}": measurement["workload"]["class_path"],
+                name: measurement["workload"]["settings"],
+            }
+            for measurement in (one.measurement, other.measurement)
+        ]
+        found += differing(*asked)
         if not same_threads(one, other):
             found += differing(
                 *(
@@ -272,11 +274,6 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
                     for side in (one, other)
                 )
             )
-        workloads = [side.measurement["workload"] for side in (one, other)]
-        found += differing(*({f"class of {name}": each["class_path"]} for each in workloads))
-        found += [
-            f"{name}: {text}" for text in differing(*(each["settings"] for each in workloads))
-        ]
         if not measures_alike(one.provenance.code_digest, other.provenance.code_digest):
             found.append("measuring code: two versions of gpu-report measured the two sides")
     return list(dict.fromkeys(found))
@@ -298,14 +295,6 @@ def environment_differences(before: Mapping[str, Record], after: Mapping[str, Re
             mhz = [count(clock, "MHz").plain() for clock in clocks]
             found.append(f"GPU clock of {one.variant}: {mhz[0]} before, {mhz[1]} after")
     return list(dict.fromkeys(found))
-
-
-def differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
-    """Each key with two values, as a sentence."""
-    for key in {**one, **other}:
-        values = [each.get(key, "none") for each in (one, other)]
-        if values[0] != values[1]:
-            yield f"{key}: {values[0]} before, {values[1]} after"
 
 
 def _changes(
