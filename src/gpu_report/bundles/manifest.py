@@ -6,15 +6,18 @@ written
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import Field
 
 from gpu_report.errors import BundleError
-from gpu_report.records.batch_sizes import SEARCHES_FOLDER, SearchRecord
+from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER, SearchRecord
+from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
 from gpu_report.records.calibration import Calibration
 from gpu_report.records.record import (
+    POINT_FILE,
     RICH_TRACE_FOLDER,
     SENTINELS_FOLDER,
     TRACE_FOLDER,
@@ -38,6 +41,12 @@ _SEARCH: Final = re.compile(rf"{SEARCHES_FOLDER}/([^/]+)\.json")
 FETCH_AGAIN: Final = "fetch it again, or have it packed anew"
 Measured = TypeVar("Measured", bound=Record | SearchRecord | SentinelPoint | Calibration)
 """What a file of a machine's folder of results may hold."""
+BESIDE: Final[Mapping[str, JsonFile[Any]]] = {
+    f"{SEARCHES_FOLDER}/*.json": SEARCH_FILE,
+    f"{SENTINELS_FOLDER}/*.json": POINT_FILE,
+    CALIBRATION_FILE: CALIBRATIONS,
+}
+"""What is in that folder beside the runs, and where."""
 
 _NAME: Final = "[^/.][^/]{0,254}"
 _PATH: Final = (
@@ -116,15 +125,21 @@ def why_no_trace(run: Path, record: Record) -> str:
     return f"its trace is gone; measure it again with gpu-report run {record.variant}"
 
 
-def read_own(kind: JsonFile[Measured], path: Path, slug: str, *, machine: str) -> Measured:
-    """A file of a machine's folder of results, whose name says that it is of this variant, search
-    or sentinel.
+def name_of(path: Path) -> str:
+    """The name of the variant, search or sentinel that a file of a machine's folder of results is
+    of.
+    """
+    return path.parent.name if path.name == RECORD_NAME else path.stem
+
+
+def read_own(kind: JsonFile[Measured], path: Path, *, machine: str) -> Measured:
+    """A file of a machine's folder of results, which is of what its name says.
 
     Raises:
         RecordError: it cannot be read.
         BundleError: it is of another one, or of another machine.
     """
-    content = kind.read(path)
+    content, slug = kind.read(path), name_of(path)
     name = (
         content.search.slug
         if isinstance(content, SearchRecord)

@@ -7,10 +7,11 @@ import math
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpu_report import __version__
 from gpu_report.bundles.manifest import (
+    BESIDE,
     CALIBRATION_FILE,
     MANIFEST,
     MANIFEST_FILE,
@@ -20,23 +21,20 @@ from gpu_report.bundles.manifest import (
     TABLES_FOLDER,
     FileEntry,
     Manifest,
-    Measured,
+    name_of,
     read_own,
     why_no_trace,
 )
 from gpu_report.bundles.unpacking import read_manifest
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
-from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
-from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
+from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.provenance import why_no_commit
 from gpu_report.records.record import (
-    POINT_FILE,
     RECORD_FILE,
     RICH_TRACE_FOLDER,
-    SENTINELS_FOLDER,
     TRACE_FOLDER,
-    Provenance,
     Record,
+    SentinelPoint,
 )
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
@@ -94,7 +92,8 @@ def pack(
     if target.exists():
         _check_replaced(target, study=study)
     runs = results / "runs"
-    records, left_out = _read_all(RECORD_FILE, runs.glob(f"*/{RECORD_NAME}"), machine=machine)
+    found, left_out = _read_all(runs, {f"*/{RECORD_NAME}": RECORD_FILE}, machine=machine)
+    records: dict[str, Record] = {name_of(path): record for path, record in found.items()}
     problem_of = why_no_trace if with_traces else _problem_of_tables
     for slug in list(records):
         if problem := problem_of(runs / slug, records[slug]):
@@ -105,31 +104,22 @@ def pack(
             iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4"
         )
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
-    searches, unreadable = _read_all(
-        SEARCH_FILE, (results / SEARCHES_FOLDER).glob("*.json"), machine=machine
-    )
-    points, unreadable_points = _read_all(
-        POINT_FILE, (results / SENTINELS_FOLDER).glob("*.json"), machine=machine
-    )
-    left_out |= unreadable | unreadable_points
-    provenances = {slug: record.provenance for slug, record in records.items()}
-    provenances |= {slug: search.provenance for slug, search in searches.items()}
+    beside, unreadable = _read_all(results, BESIDE, machine=machine)
+    left_out |= unreadable
     calibration = results / CALIBRATION_FILE
-    if calibration.exists():
-        found = read_own(CALIBRATIONS, calibration, calibration.stem, machine=machine)
-        provenances["calibration"] = found.provenance
-    elif not with_traces:
+    if calibration not in beside and not with_traces:
         raise BundleError(
-            f"there is no {calibration}; calibrate with: snakemake --cores 4 {calibration}"
+            left_out.get(calibration.stem)
+            or f"there is no {calibration}; calibrate with: snakemake --cores 4 {calibration}"
         )
     if not allow_dirty:
-        _check_commits(provenances)
         # Nobody measures a point again, so that one of an edited tree must not keep the rest back.
-        points = {name: point for name, point in points.items() if point.provenance.is_clean}
-    beside = [
-        *(f"{SEARCHES_FOLDER}/{name}.json" for name in searches),
-        *(f"{SENTINELS_FOLDER}/{name}.json" for name in points),
-    ]
+        beside = {
+            path: each
+            for path, each in beside.items()
+            if each.provenance.is_clean or not isinstance(each, SentinelPoint)
+        }
+        _check_commits({**records, **{name_of(path): each for path, each in beside.items()}})
     paths = _paths(results, list(records), beside, with_traces=with_traces)
     # Alike beside alike compresses better.
     entries = [
@@ -138,7 +128,7 @@ def pack(
             paths, key=lambda path: (path.parent.name == TABLES_FOLDER, path.name, path)
         )
     ]
-    searched = {each.search.device for each in searches.values()}
+    searched = {each.search.device for each in beside.values() if isinstance(each, SearchRecord)}
     manifest = _manifest(
         machine, study, list(records.values()), searched, entries, with_traces=with_traces
     )
@@ -165,19 +155,17 @@ def _check_replaced(target: Path, *, study: str) -> None:
 
 
 def _read_all(
-    kind: JsonFile[Measured], files: Iterable[Path], *, machine: str
-) -> tuple[dict[str, Measured], dict[str, str]]:
-    """What has the current schema, by the name of its variant, search or point, and why the others
-    are left out.
-    """
-    found: dict[str, Measured] = {}
+    folder: Path, kinds: Mapping[str, JsonFile[Any]], *, machine: str
+) -> tuple[dict[Path, Any], dict[str, str]]:
+    """What has the current schema, by its file, and by name why the others are left out."""
+    found: dict[Path, Any] = {}
     left_out: dict[str, str] = {}
-    for path in sorted(files):
-        slug = path.parent.name if path.name == RECORD_NAME else path.stem
-        try:
-            found[slug] = read_own(kind, path, slug, machine=machine)
-        except RecordError as error:
-            left_out[slug] = str(error)
+    for pattern, kind in kinds.items():
+        for path in sorted(folder.glob(pattern)):
+            try:
+                found[path] = read_own(kind, path, machine=machine)
+            except RecordError as error:
+                left_out[name_of(path)] = str(error)
     return found, left_out
 
 
@@ -207,8 +195,9 @@ def _has_its_tables(run: Path) -> bool:
     return not trace.exists() or made_ns >= trace.stat().st_mtime_ns
 
 
-def _check_commits(found: Mapping[str, Provenance]) -> None:
-    dirty = {name: provenance for name, provenance in found.items() if not provenance.is_clean}
+def _check_commits(found: Mapping[str, Any]) -> None:
+    provenances = {name: each.provenance for name, each in found.items()}
+    dirty = {name: each for name, each in provenances.items() if not each.is_clean}
     if not dirty:
         return
     changed = dict.fromkeys(file for each in dirty.values() for file in each.changed_files or [])
@@ -224,11 +213,9 @@ def _check_commits(found: Mapping[str, Provenance]) -> None:
 
 
 def _paths(
-    results: Path, variants: Sequence[str], beside: Sequence[str], *, with_traces: bool
+    results: Path, variants: Sequence[str], beside: Iterable[Path], *, with_traces: bool
 ) -> Iterator[Path]:
-    if (results / CALIBRATION_FILE).exists():
-        yield results / CALIBRATION_FILE
-    yield from (results / name for name in beside)
+    yield from beside
     for run in (results / "runs" / slug for slug in variants):
         yield run / RECORD_NAME
         if _has_its_tables(run):

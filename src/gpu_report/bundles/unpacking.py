@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from gpu_report.bundles.manifest import (
-    CALIBRATION_FILE,
+    BESIDE,
     FETCH_AGAIN,
     MANIFEST,
     MANIFEST_FILE,
@@ -32,10 +32,8 @@ from gpu_report.bundles.manifest import (
     why_no_trace,
 )
 from gpu_report.errors import BundleError, RecordError, TableError
-from gpu_report.records.batch_sizes import SEARCH_FILE, SEARCHES_FOLDER
-from gpu_report.records.calibration import CALIBRATION_FILE as CALIBRATIONS
+from gpu_report.records.batch_sizes import SEARCHES_FOLDER
 from gpu_report.records.record import (
-    POINT_FILE,
     RECORD_FILE,
     SCHEMA_VERSION,
     SENTINELS_FOLDER,
@@ -98,14 +96,9 @@ def unpack(bundle: Path, machines: Path) -> tuple[Path, Manifest, list[str]]:
         # as not unpacked.
         for name in (SEARCHES_FOLDER, SENTINELS_FOLDER):
             (placed_in / name).mkdir(exist_ok=True)
-        beside = [
-            f"{path.parent.name}/{path.name}"
-            for name in (SEARCHES_FOLDER, SENTINELS_FOLDER)
-            for path in folder.glob(f"{name}/*")
-        ]
-        for name in [*beside, *([CALIBRATION_FILE] if manifest.has_calibration else [])]:
-            if not (placed_in / name).exists():
-                (folder / name).rename(placed_in / name)
+        for path in (path for pattern in BESIDE for path in folder.glob(pattern)):
+            if not (target := placed_in / path.relative_to(folder)).exists():
+                path.rename(target)
         return placed_in, manifest, kept
 
 
@@ -198,10 +191,9 @@ def _check(folder: Path, manifest: Manifest) -> None:
         RecordError: it cannot be read, or lacks its trace.
         TableError: a trace table cannot be read.
     """
-    machine = manifest.machine
     for slug in manifest.variants:
         run = folder / "runs" / slug
-        record = read_own(RECORD_FILE, run / RECORD_NAME, slug, machine=machine)
+        record = read_own(RECORD_FILE, run / RECORD_NAME, machine=manifest.machine)
         if manifest.with_traces and why_no_trace(run, record):
             raise RecordError(f"lacks the trace of {slug}")
         try:
@@ -210,12 +202,9 @@ def _check(folder: Path, manifest: Manifest) -> None:
             if not manifest.with_traces:
                 raise
             shutil.rmtree(run / TABLES_FOLDER, ignore_errors=True)
-    for slug in manifest.searches:
-        read_own(SEARCH_FILE, folder / SEARCHES_FOLDER / f"{slug}.json", slug, machine=machine)
-    for path in (folder / SENTINELS_FOLDER).glob("*"):
-        read_own(POINT_FILE, path, path.stem, machine=machine)
-    if manifest.has_calibration:
-        read_own(CALIBRATIONS, folder / CALIBRATION_FILE, "calibration", machine=machine)
+    for pattern, kind in BESIDE.items():
+        for path in folder.glob(pattern):
+            read_own(kind, path, machine=manifest.machine)
 
 
 @contextmanager
