@@ -111,7 +111,7 @@ def _draw_quality(
     ):
         spread = _spread(convergence[convergence["variant"] == variant], by, "quality")
         look = {**looks[device], **_layer(position, len(group))}
-        draw_intervals(axes, spread.index + first, spread, elinewidth=0.8, capthick=0.8, **look)
+        draw_intervals(axes, spread.index + first, spread, **look)
         drawn += [*spread["low"], *spread["high"]]
     style.set_scale(axes, "y", drawn, from_zero=False)
     # A dashed line at the quality that guessing reaches, with its name on it.

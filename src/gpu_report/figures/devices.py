@@ -203,7 +203,6 @@ def roofline_figure(tables: Tables) -> Figure:
                 alike["intensity"],
                 alike,
                 linestyle="none",
-                elinewidth=0.8,
                 color=palette.PRECISION_COLORS[str(precision)],
                 marker=markers[str(workload)],
                 **_POINT,

@@ -22,7 +22,7 @@ from gpu_report.figures.declaration import (
     VariantFigure,
     extremes_of,
 )
-from gpu_report.figures.points import Entry, hollow_handles, new_rows, place_rows
+from gpu_report.figures.points import Entry, hollow_handles, place_rows
 from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.glossary import SPEEDUP, Row
 from gpu_report.printing.number_format import count, quantity
@@ -61,8 +61,8 @@ def ladder_figure(shown: Shown) -> Figure:
         for heading, found in steps.items()
         for step in found
     ]
-    figure, axes = new_rows(entries, legend_rows=1)
-    positions = iter(place_rows(axes, entries))
+    figure, axes, places = place_rows(entries, legend_rows=1)
+    positions = iter(places)
     drawn = numbers.dropna()
     style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]], span=_LOG_LADDER_SPAN)
     axes.axvline(1, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)

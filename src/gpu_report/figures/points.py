@@ -77,7 +77,8 @@ def panels_figure(
         panel = of_panel.assign(**metric.intervals(of_panel))
         draw(axes, panel)
         for name, line in panel.groupby(by, sort=False):
-            _draw_line(axes, line.sort_values(axis), axis=axis, look=looks[str(name)])
+            by_number = line.sort_values(axis)
+            draw_intervals(axes, by_number[axis], by_number, **looks[str(name)])
         _draw_gaps(axes, panel[panel["value"].isna()], axis=axis)
         _scale_measured_values(axes, panel[axis], columns=columns, tick_text=tick_text)
     figure.supxlabel(labels.axis_label(axis), fontsize=style.FONT_SIZE_PT)
@@ -94,32 +95,20 @@ def draw_intervals(
     numbers: pd.DataFrame,
     *,
     upright: bool = True,
+    bar_width: float = 0.8,
     **look: Any,
 ) -> None:
     """Points at the column `value` with bars from `low` to `high`: upright over `along`, or beside
-    it.
+    it. Those whose column `marks` has a doubt, where there is such a column, are hollow.
     """
-    spread = [numbers["value"] - numbers["low"], numbers["high"] - numbers["value"]]
-    if upright:
-        axes.errorbar(along, numbers["value"], yerr=spread, **look)
-    else:
-        axes.errorbar(numbers["value"], along, xerr=spread, **look)
-
-
-def _draw_line(axes: Axes, rows: pd.DataFrame, *, axis: str, look: Mapping[str, Any]) -> None:
-    """A line through the columns `value`, with bars from `low` to `high`; doubted numbers get a
-    hollow marker.
-    """
-    draw_intervals(axes, rows[axis], rows, capthick=0.8, elinewidth=0.8, **look)
-    doubted = rows[rows["marks"].map(lambda marks: bool(labels.doubts([marks]))).astype(bool)]
-    axes.plot(
-        doubted[axis],
-        doubted["value"],
-        linestyle="none",
-        markerfacecolor="white",
-        zorder=3,
-        **look,
-    )
+    value = numbers["value"]
+    spread = [value - numbers["low"], numbers["high"] - value]
+    x, y, xerr, yerr = (along, value, None, spread) if upright else (value, along, spread, None)
+    axes.errorbar(x, y, yerr, xerr, elinewidth=bar_width, capthick=bar_width, **look)
+    if "marks" in numbers:
+        doubted = [bool(labels.doubts([marks])) for marks in numbers["marks"]]
+        hollow = {**look, "linestyle": "none", "markerfacecolor": "white", "zorder": 3}
+        axes.plot(x[doubted], y[doubted], **hollow)
 
 
 def _draw_gaps(axes: Axes, missing: pd.DataFrame, *, axis: str) -> None:
@@ -202,24 +191,25 @@ def rows_figure(
             frame.iterrows(), spread["text"], frame[metric.column].isna(), strict=True
         )
     ]
-    figure, axes = new_rows(entries, legend_rows=bool(title) + bool(labels.doubts(marks)))
-    positions = place_rows(axes, entries, text_heading=f"{numbers} (95 % interval)")
+    figure, axes, positions = place_rows(
+        entries,
+        legend_rows=bool(title) + bool(labels.doubts(marks)),
+        text_heading=f"{numbers} (95 % interval)",
+    )
     drawn = spread.dropna()
     lines = [] if metric.reference is None else [metric.reference]
     style.set_scale(axes, "x", [*drawn["low"], *drawn["high"], *lines])
     looks = style.device_looks(frame["device"])
-    faces = ["white" if labels.doubts([marks]) else "" for marks in frame["marks"]]
-    placed = frame.assign(**spread, position=positions, face=faces).dropna(subset=["value"])
-    for (device, face), alike in placed.groupby(["device", "face"], sort=False):
-        look = looks[str(device)]
+    placed = frame.assign(**spread, position=positions).dropna(subset=["value"])
+    for device, alike in placed.groupby("device", sort=False):
         draw_intervals(
             axes,
             alike["position"],
             alike,
             upright=False,
+            bar_width=1.2,
             linestyle="none",
-            markerfacecolor=str(face) or look["color"],
-            **look,
+            **looks[str(device)],
         )
     if metric.reference is not None:
         axes.axvline(metric.reference, color=palette.QUIET, linestyle="--", linewidth=0.8, zorder=1)
@@ -238,18 +228,15 @@ def rows_figure(
     return figure
 
 
-def new_rows(entries: Sequence[Entry], *, legend_rows: int = 0) -> tuple[Figure, Axes]:
-    """An empty figure as high as these rows and its legend need, and its axes."""
-    lines = len(_ticks(entries)[0])
-    figure = style.new_figure(height_in=0.165 * lines + 0.62 + 0.22 * legend_rows)
-    return figure, figure.add_subplot()
-
-
-def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") -> list[float]:
-    """Labels at the left, headings in bold above their rows, texts at the right; where each entry
-    is on the y axis.
+def place_rows(
+    entries: Sequence[Entry], *, legend_rows: int = 0, text_heading: str = ""
+) -> tuple[Figure, Axes, list[float]]:
+    """A figure as high as these rows and its legend need, its axes, and where each entry is on the
+    y axis: labels at the left, headings in bold above their rows, texts at the right.
     """
     ticks, positions = _ticks(entries)
+    figure = style.new_figure(height_in=0.165 * len(ticks) + 0.62 + 0.22 * legend_rows)
+    axes = figure.add_subplot()
     axes.set_yticks(range(len(ticks)), [label for label, _ in ticks])
     for tick, (_, bold) in zip(axes.get_yticklabels(), ticks, strict=True):
         tick.set_fontweight("bold" if bold else "normal")
@@ -270,7 +257,7 @@ def place_rows(axes: Axes, entries: Sequence[Entry], *, text_heading: str = "") 
         )
     if text_heading:
         style.note(axes, text_heading, (1.02, 1), offset=(0, 3), va="bottom", fontsize=size)
-    return [float(position) for position in positions]
+    return figure, axes, [float(position) for position in positions]
 
 
 def _ticks(entries: Sequence[Entry]) -> tuple[list[tuple[str, bool]], list[int]]:

@@ -26,7 +26,7 @@ from gpu_report.figures.declaration import (
     largest_parts,
     without_own_loops,
 )
-from gpu_report.figures.points import Entry, new_rows, place_rows
+from gpu_report.figures.points import Entry, place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import american
 from gpu_report.printing.number_format import duration, share
@@ -109,8 +109,11 @@ def stacked_bars_figure(
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
         legend[REST] = palette.OTHERS
-    figure, axes = new_rows(entries, legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS))
-    positions = place_rows(axes, entries, text_heading=text_heading)
+    figure, axes, positions = place_rows(
+        entries,
+        legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS),
+        text_heading=text_heading,
+    )
     longest = drawn.groupby("variant")["width"].sum().max() if len(drawn) else 0.0
     end = min(most, 1.05 * longest) or min(most, 100.0)
     for position, variant in zip(positions, shown.rows["variant"], strict=True):
