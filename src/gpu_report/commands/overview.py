@@ -101,10 +101,12 @@ def state_of(results: ResultsFolder, asked: Asked) -> tuple[str, str]:
     except RecordError as error:
         return "out of date", str(error)
     if isinstance(record, SearchRecord):
-        changed = differing(asdict(record.search), asdict(asked), SINCE_MEASURED)
+        changed = differing(asdict(record.search), asdict(asked), words=SINCE_MEASURED)
     else:
         changed = differing(
-            record.measurement, results.study.measurement(asked.slug).as_dict(), SINCE_MEASURED
+            record.measurement,
+            results.study.measurement(asked.slug).as_dict(),
+            words=SINCE_MEASURED,
         )
     if changed:
         return "out of date", "; ".join(changed)

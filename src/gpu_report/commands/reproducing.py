@@ -323,7 +323,7 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
     """
     variant, asked = record.as_variant(), study.measurement(record.variant).as_dict()
     asked["protocol"]["repetitions"] = record.measurement["protocol"]["repetitions"]
-    changed = differing(record.measurement, asked, SINCE_MEASURED)
+    changed = differing(record.measurement, asked, words=SINCE_MEASURED)
     if changed:
         return f"{'; '.join(changed)}; use --configfile to name the study that was measured"
     if not is_same_code(record, Today.of(study, [record.variant])):

@@ -745,6 +745,7 @@ SINCE_MEASURED: Final = "{key}: measured with {one}, now {other}"
 def differing(
     one: Mapping[str, Any],
     other: Mapping[str, Any],
+    *,
     words: str = "{key}: {one} before, {other} after",
 ) -> list[str]:
     """Each key with two values in words, after the keys of the mappings that it is in."""
