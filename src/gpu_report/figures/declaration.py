@@ -86,26 +86,15 @@ def range_in(
     return f"{what} reach from {low} to {high}."
 
 
-def largest_parts(table: str, part: str, shown: "Shown") -> str:
-    """The parts that take most of the time, on average over the variants shown."""
-    frame = getattr(shown.tables, table)
-    frame = frame[frame["variant"].isin(shown.rows["variant"])]
-    summed = frame.groupby(["variant", part])["share"].sum().groupby(part).sum()
-    return _parts(summed / frame["variant"].nunique())
-
-
-def largest_columns(table: str, columns: dict[str, str], shown: "Shown") -> str:
-    """The same where each part has a column of its own, by the column's name and what it is
-    called.
+def largest_parts(parts_of: Callable[["Shown"], pd.DataFrame], shown: "Shown") -> str:
+    """The parts that take most of the time, on average over the variants shown, of each `share` by
+    `variant` and `category`.
     """
-    frame = getattr(shown.tables, table)
-    frame = frame.loc[frame["variant"].isin(shown.rows["variant"]), list(columns)]
-    return _parts(frame.mean().rename(columns).dropna())
-
-
-def _parts(shares: "pd.Series[float]") -> str:
-    if shares.empty:
+    parts = parts_of(shown)
+    parts = parts[parts["variant"].isin(shown.rows["variant"])]
+    if parts.empty:
         return ""
+    shares = parts.groupby("category")["share"].sum() / parts["variant"].nunique()
     largest = shares.sort_values(ascending=False, kind="stable")[:3]
     named = ", ".join(
         f"{labels.printable(str(part))} {share(value).plain()}" for part, value in largest.items()

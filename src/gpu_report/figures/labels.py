@@ -51,7 +51,7 @@ def value_label(field: str, value: Any) -> str:
     """A field's value as it stands on an axis."""
     if field == "optimization":
         return optimization_label(str(value))
-    if field in ("options", "short_optimization"):
+    if field == "options":
         return EAGER_BASELINE if value == NO_OPTIONS else shorten(printable(str(value)), 30)
     return printable(value_words(field, value))
 
@@ -324,15 +324,12 @@ def workload_label(row: "Mapping[Any, Any] | pd.Series[Any]") -> str:
 
 def _distinction(row: dict[Any, Any], differing: Sequence[str], without: Sequence[str]) -> str:
     named = [field for field in differing if field not in without]
-    of_optimization = AXIS_FIELDS["optimization"]
+    words, of_optimization = {}, AXIS_FIELDS["optimization"]
     if {"accumulation", "options"} & set(named) and not set(of_optimization) & set(without):
-        row = {**row, "short_optimization": row["optimization"]}
         said = option_names(row["optimization"])
-        named = [
-            *(each for each in named if each not in of_optimization and row[each] not in said),
-            "short_optimization",
-        ]
-    words = {}
+        others = (each for each in named if each not in of_optimization and row[each] not in said)
+        named = [*others, "options"]
+        words["options"] = value_label("options", row["optimization"])
     if "parallelism" in named and row["parallelism"] != SINGLE:
         words["batch_size"] = f"batch {batch_size_words(row)}"
     if {*LENGTH_FIELDS} <= set(named):

@@ -22,7 +22,6 @@ from gpu_report.figures.declaration import (
     Shown,
     VariantFigure,
     found_in,
-    largest_columns,
     largest_parts,
     without_own_loops,
 )
@@ -206,7 +205,11 @@ PHASES: Final = VariantFigure(
     # A training with a loop of its own has a figure of its own.
     rows=lambda shown: without_own_loops(found_in("phases", shown)),
     draw=phases_figure,
-    sentences=(partial(largest_parts, "phases", "phase"),),
+    sentences=(
+        partial(
+            largest_parts, lambda shown: shown.tables.phases.rename(columns={"phase": "category"})
+        ),
+    ),
     unless=(repeats_crossover,),
     tables=("phases",),
     has_own_section=True,
@@ -230,6 +233,15 @@ def _one_list(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     return labelled.assign(model=labelled["heading"], label=labels.full_names(labelled), heading="")
 
 
+def _step_parts(shown: Shown) -> pd.DataFrame:
+    """The share of each part of each variant whose parts are all known."""
+    return (
+        shown.tables.step_shares.dropna(subset=list(_PART_COLUMNS))
+        .rename(columns=_PART_COLUMNS)
+        .melt("variant", STEP_PARTS, var_name="category", value_name="share")
+    )
+
+
 def steps_figure(shown: Shown) -> Figure:
     """Draw what each variant's steps went into; one without all its parts is a gap.
 
@@ -237,11 +249,7 @@ def steps_figure(shown: Shown) -> Figure:
     """
     steps = shown.tables.step_shares
     steps = steps[steps["variant"].isin(shown.rows["variant"])]
-    reliable = (
-        steps.dropna(subset=list(_PART_COLUMNS))
-        .rename(columns=_PART_COLUMNS)
-        .melt("variant", STEP_PARTS, var_name="category", value_name="share")
-    )
+    parts = _step_parts(shown)
     of_device = steps.set_index("variant")[["device_busy_share", "launch_bound_share"]]
     texts = {
         str(variant): ", ".join(share(each).plain(unit=False) for each in shares.dropna())
@@ -249,7 +257,7 @@ def steps_figure(shown: Shown) -> Figure:
     }
     return stacked_bars_figure(
         shown,
-        reliable[reliable["share"] > 0].assign(width=100 * reliable["share"]),
+        parts[parts["share"] > 0].assign(width=100 * parts["share"]),
         colors=PART_COLORS,
         texts=texts,
         text_heading="GPU busy, launch-bound (%)" if any(texts.values()) else "",
@@ -272,7 +280,7 @@ STEPS: Final = VariantFigure(
     draw=steps_figure,
     label=_one_list,
     together="model",
-    sentences=(partial(largest_columns, "step_shares", _PART_COLUMNS),),
+    sentences=(partial(largest_parts, _step_parts),),
     tables=("step_shares",),
 )
 
@@ -331,6 +339,11 @@ IDLE: Final = VariantFigure(
     draw=idle_figure,
     label=_one_list,
     together="model",
-    sentences=(partial(largest_parts, "idle_causes", "cause"),),
+    sentences=(
+        partial(
+            largest_parts,
+            lambda shown: shown.tables.idle_causes.rename(columns={"cause": "category"}),
+        ),
+    ),
     tables=("idle_causes", "step_shares"),
 )

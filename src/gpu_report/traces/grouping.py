@@ -3,7 +3,7 @@ without event loops.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from gpu_report.traces.document import kept_name
 from gpu_report.traces.trace import NONE, Flags, Floats, Integers
 
 Row = dict[str, Any]
+Number = TypeVar("Number", np.int64, np.float64)
 
 NS_PER_MS: Final = 1e6
 NS_PER_US: Final = 1e3
@@ -73,8 +74,8 @@ def counts(group: Integers, groups: int) -> Integers:
 
 
 def quantiles(
-    group: Integers, values: Integers, groups: int
-) -> tuple[Integers, Integers, Integers]:
+    group: Integers, values: npt.NDArray[Number], groups: int
+) -> tuple[npt.NDArray[Number], npt.NDArray[Number], npt.NDArray[Number]]:
     """For each group the values that a tenth, half and nine tenths of its members do not exceed.
 
     Values that occur, by nearest rank: the least that at least that share of the members does not
@@ -90,11 +91,9 @@ def quantiles(
 def medians(group: Integers, values: Floats, groups: int) -> Floats:
     """The median of each group by nearest rank, NaN where it has no member that is a number."""
     is_known = ~np.isnan(values)
-    occurring, rank = np.unique(values[is_known], return_inverse=True)
     present, among_present = grouped(group[is_known])
     found = np.full(groups, np.nan)
-    _, median, _ = quantiles(among_present, rank, len(present))
-    found[present] = occurring[median]
+    _, found[present], _ = quantiles(among_present, values[is_known], len(present))
     return found
 
 
