@@ -22,7 +22,7 @@ from gpu_report.figures.declaration import (
     VariantFigure,
     extremes_of,
 )
-from gpu_report.figures.points import Entry, hollow_handles, place_rows
+from gpu_report.figures.points import hollow_handles, place_rows
 from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.glossary import SPEEDUP, Row
 from gpu_report.printing.number_format import count, quantity
@@ -56,12 +56,9 @@ def ladder_figure(shown: Shown) -> Figure:
         str(heading): labels.ladder_steps_of(list(group["optimization"]))
         for heading, group in frame.groupby("heading", sort=False)
     }
-    entries = [
-        Entry(heading=heading, label=step.title)
-        for heading, found in steps.items()
-        for step in found
-    ]
-    figure, axes, places = place_rows(entries, legend_rows=1)
+    titles = [(heading, step.title) for heading, found in steps.items() for step in found]
+    rows_of_steps = pd.DataFrame(titles, columns=["heading", "label"])
+    figure, axes, places = place_rows(rows_of_steps.assign(text="", missing=False), legend_rows=1)
     positions = iter(places)
     drawn = numbers.dropna()
     style.set_scale(axes, "x", [1.0, *drawn["low"], *drawn["high"]], span=_LOG_LADDER_SPAN)

@@ -1,14 +1,11 @@
 """What figures of measured values share: points with intervals, as lines along an axis of numbers
 or in a row per variant under headings; gaps with reasons, ticks, legend.
 
-entries (heading, label, text) -> axes whose y positions are the entries -> points with intervals
+rows (heading, label, text) -> axes whose y positions are the rows -> points with intervals
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, Final
 
 import pandas as pd
@@ -19,6 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from gpu_report.figures import labels, palette, style
 from gpu_report.glossary import Metric
+from gpu_report.tables.bundle import rows_of
 
 _ROOM: Final = 0.07  # left and right of the measured values, as a part of their span
 _CHARACTER_WIDTH_IN: Final = 0.065
@@ -157,18 +155,6 @@ def _scale_measured_values(
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One row; entries of one heading follow each other."""
-
-    heading: str
-    label: str
-    text: str = ""
-    """What is written right of the row, for instance its number or why there is none."""
-    missing: bool = False
-    """Whether the text replaces a number that is missing."""
-
-
 def rows_figure(
     frame: pd.DataFrame, *, metric: Metric, title: str = "", numbers: str = "mean"
 ) -> Figure:
@@ -180,19 +166,13 @@ def rows_figure(
     """
     marks = frame.loc[frame[metric.column].notna(), "marks"]
     spread = metric.intervals(frame)
-    entries = [
-        Entry(
-            heading=row["heading"],
-            label=row["label"],
-            text=labels.status_text(row) if missing else text,
-            missing=missing,
-        )
-        for (_, row), text, missing in zip(
-            frame.iterrows(), spread["text"], frame[metric.column].isna(), strict=True
-        )
+    missing = frame[metric.column].isna()
+    texts = [
+        labels.status_text(row) if row["missing"] else row["text"]
+        for row in rows_of(frame.assign(missing=missing, text=spread["text"]))
     ]
     figure, axes, positions = place_rows(
-        entries,
+        frame.assign(missing=missing, text=texts),
         legend_rows=bool(title) + bool(labels.doubts(marks)),
         text_heading=f"{numbers} (95 % interval)",
     )
@@ -229,12 +209,13 @@ def rows_figure(
 
 
 def place_rows(
-    entries: Sequence[Entry], *, legend_rows: int = 0, text_heading: str = ""
+    rows: pd.DataFrame, *, legend_rows: int = 0, text_heading: str = ""
 ) -> tuple[Figure, Axes, list[float]]:
-    """A figure as high as these rows and its legend need, its axes, and where each entry is on the
-    y axis: labels at the left, headings in bold above their rows, texts at the right.
+    """A figure as high as these rows and its legend need, its axes, and where each row is on the y
+    axis: its `label` at the left, below the `heading` in bold that it shares with rows beside it,
+    and its `text` at the right, in grey where that replaces a number that is `missing`.
     """
-    ticks, positions = _ticks(entries)
+    ticks, positions = _ticks(rows)
     figure = style.new_figure(height_in=0.165 * len(ticks) + 0.62 + 0.22 * legend_rows)
     axes = figure.add_subplot()
     axes.set_yticks(range(len(ticks)), [label for label, _ in ticks])
@@ -245,35 +226,33 @@ def place_rows(
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
     size = style.SMALL_FONT_SIZE_PT
-    for entry, position in zip(entries, positions, strict=True):
+    for text, is_missing, position in zip(rows["text"], rows["missing"], positions, strict=True):
         axes.text(
             1.02,
             position,
-            entry.text,
+            text,
             transform=axes.get_yaxis_transform(),
             va="center",
             fontsize=size,
-            color=palette.QUIET if entry.missing else palette.INK,
+            color=palette.QUIET if is_missing else palette.INK,
         )
     if text_heading:
         style.note(axes, text_heading, (1.02, 1), offset=(0, 3), va="bottom", fontsize=size)
     return figure, axes, [float(position) for position in positions]
 
 
-def _ticks(entries: Sequence[Entry]) -> tuple[list[tuple[str, bool]], list[int]]:
-    """Label and weight of every line, and the line of each entry; a heading with one row lends it
-    its name.
+def _ticks(rows: pd.DataFrame) -> tuple[list[tuple[str, bool]], list[int]]:
+    """Label and weight of every line, and the line of each row; a heading with one row lends it its
+    name.
     """
-    per_heading = {
-        heading: list(rows) for heading, rows in groupby(entries, key=attrgetter("heading"))
-    }
+    by_heading = rows.groupby("heading", sort=False)["label"]
     ticks: list[tuple[str, bool]] = []
     positions: list[int] = []
-    one_each = all(len(rows) == 1 for rows in per_heading.values())
-    for heading, rows in per_heading.items():
+    one_each = bool((by_heading.size() == 1).all())
+    for heading, names in by_heading:
         if heading and not one_each:
-            ticks.append((heading, True))
-        for entry in rows:
+            ticks.append((str(heading), True))
+        for name in names:
             positions.append(len(ticks))
-            ticks.append((labels.joined(heading, entry.label) if one_each else entry.label, False))
+            ticks.append((labels.joined(str(heading), name) if one_each else name, False))
     return ticks, positions

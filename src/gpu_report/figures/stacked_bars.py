@@ -25,11 +25,11 @@ from gpu_report.figures.declaration import (
     largest_parts,
     without_own_loops,
 )
-from gpu_report.figures.points import Entry, place_rows
+from gpu_report.figures.points import place_rows
 from gpu_report.figures.speed import repeats_crossover
 from gpu_report.glossary import american
 from gpu_report.printing.number_format import duration, share
-from gpu_report.tables.bundle import shown_profiles
+from gpu_report.tables.bundle import rows_of, shown_profiles
 from gpu_report.tables.traces import STEP_PARTS
 from gpu_report.traces.idle import OTHER_RANKS
 from gpu_report.traces.quality import NOT_RELIABLE
@@ -88,11 +88,10 @@ def stacked_bars_figure(
     has_parts = set(parts["variant"])
     # Also those whose trace is not reliable, which the other tables about traces leave out.
     profiled = set(shown.tables.step_shares["variant"])
-    entries = []
-    for _, row in shown.rows.iterrows():
-        missing = row["variant"] not in has_parts
+    beside = []
+    for row in rows_of(shown.rows):
         text = texts.get(row["variant"], "")
-        if missing:
+        if row["variant"] not in has_parts:
             text += ", " * bool(text) + (
                 labels.status_text(row)
                 if row["status"] != "ok"
@@ -100,16 +99,14 @@ def stacked_bars_figure(
                 if row["variant"] in profiled
                 else "not profiled"
             )
-        entries.append(
-            Entry(heading=row["heading"], label=row["label"], text=text, missing=missing)
-        )
+        beside.append(text)
     drawn = parts[parts["variant"].isin(shown.rows["variant"])]
     occurring = set(drawn["category"])
     legend = {category: color for category, color in colors.items() if category in occurring}
     if not occurring <= set(legend):
         legend[REST] = palette.OTHERS
     figure, axes, positions = place_rows(
-        entries,
+        shown.rows.assign(text=beside, missing=~shown.rows["variant"].isin(has_parts)),
         legend_rows=math.ceil(len(legend) / _LEGEND_COLUMNS),
         text_heading=text_heading,
     )
