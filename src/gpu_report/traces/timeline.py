@@ -6,7 +6,7 @@ it -> TIMELINE
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -72,17 +72,6 @@ LEVELS parts of 1.
 OTHER_STREAMS: Final = "other streams"
 
 
-class _Lane(NamedTuple):
-    """Stretches of time in any order, which may overlap; a label is a position in `words`."""
-
-    name: str
-    device: str
-    begin_ns: Integers
-    end_ns: Integers
-    label: Integers
-    words: Sequence[str]
-
-
 def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of TIMELINE, lane by lane in order of time: phases, threads, streams, the busiest of
     each first.
@@ -90,9 +79,8 @@ def timeline_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]
     Device work counts where it ran, also that which an earlier profiled step launched.
     """
     step = median_step(trace.steps)
-    phases = _Lane(PHASE_LANE, HOST, *phase_stretches(trace, calls, work), PHASE_NAMES)
-    lanes = [phases, *_host_lanes(trace, calls, step), *_stream_lanes(trace, work, step)]
-    return [row for lane in lanes for row in _rows(lane, step)]
+    phases = _lane(step, PHASE_LANE, HOST, PHASE_NAMES, *phase_stretches(trace, calls, work))
+    return [*phases, *_host_lanes(trace, calls, step), *_stream_lanes(trace, work, step)]
 
 
 def median_step(steps: Sequence[Step]) -> Step:
@@ -102,7 +90,7 @@ def median_step(steps: Sequence[Step]) -> Step:
     return sorted(steps, key=lambda step: step.end_ns - step.start_ns)[(len(steps) - 1) // 2]
 
 
-def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
+def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[Row]:
     category = np.where(calls.is_driver_call, CATEGORY_NAMES.index("runtime"), calls.category)
     here = calls.spans.chosen(overlaps(calls.spans, step.start_ns, step.end_ns))
     for position, thread in enumerate(_busiest(trace, here, step)[:MOST_THREADS], start=1):
@@ -112,12 +100,11 @@ def _host_lanes(trace: Trace, calls: HostCalls, step: Step) -> Iterator[_Lane]:
         begin_ns, end_ns = moments_ns[:-1], moments_ns[1:]
         call = innermost_at(calls.spans, calls.parent, np.full(len(begin_ns), thread), begin_ns)
         begin_ns, end_ns, call = (column[call != NONE] for column in (begin_ns, end_ns, call))
-        yield _Lane(
-            f"{HOST_LANE} {position}", HOST, begin_ns, end_ns, category[call], CATEGORY_NAMES
-        )
+        name = f"{HOST_LANE} {position}"
+        yield from _lane(step, name, HOST, CATEGORY_NAMES, begin_ns, end_ns, category[call])
 
 
-def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]:
+def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[Row]:
     """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others
     together.
     """
@@ -138,13 +125,14 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[_Lane]
         lanes[OTHER_STREAMS] = streams[len(alone) :]
     for name, members in lanes.items():
         mine = np.isin(here.thread, np.array(members, dtype=np.int64))
-        yield _Lane(
+        yield from _lane(
+            step,
             name,
             trace.device or "",
+            CATEGORY_NAMES,
             here.start_ns[mine],
             here.end_ns[mine],
             category[mine],
-            CATEGORY_NAMES,
         )
 
 
@@ -163,32 +151,41 @@ def _busiest(trace: Trace, here: Spans, step: Step) -> list[int]:
     return [thread for _, _, thread in ranked]
 
 
-def _rows(lane: _Lane, step: Step) -> Iterator[Row]:
-    """A bin has the label that took most of it, the first of equals."""
+def _lane(
+    step: Step,
+    name: str,
+    device: str,
+    words: Sequence[str],
+    begin_ns: Integers,
+    end_ns: Integers,
+    label: Integers,
+) -> Iterator[Row]:
+    """The rows of one lane, from stretches of time in any order, which may overlap; a label is a
+    position in `words`. A bin has the label that took most of it, the first of equals.
+    """
     wall_ns = step.end_ns - step.start_ns
     count = min(MOST_BINS, wall_ns)
     bounds_ns = np.arange(count + 1) * wall_ns // count
     bins_ns = step.start_ns + bounds_ns[:-1], step.start_ns + bounds_ns[1:]
-    busy_ns = cover(lane.begin_ns, lane.end_ns).within(*bins_ns)
-    labels = np.unique(np.append(lane.label, NONE))
+    busy_ns = cover(begin_ns, end_ns).within(*bins_ns)
+    labels = np.unique(np.append(label, NONE))
     times_ns = [
-        cover(lane.begin_ns[lane.label == one], lane.end_ns[lane.label == one]).within(*bins_ns)
-        for one in labels
+        cover(begin_ns[label == one], end_ns[label == one]).within(*bins_ns) for one in labels
     ]
-    label = labels[np.argmax(times_ns, axis=0)]
+    of_bin = labels[np.argmax(times_ns, axis=0)]
     level = -(-LEVELS * busy_ns // np.diff(bounds_ns))
-    is_first = np.append(True, (np.diff(label) != 0) | (np.diff(level) != 0))
+    is_first = np.append(True, (np.diff(of_bin) != 0) | (np.diff(level) != 0))
     firsts = np.flatnonzero(is_first).tolist()
     for begin, end in zip(firsts, [*firsts[1:], count], strict=True):
         if level[begin]:
-            begin_ns, end_ns = int(bounds_ns[begin]), int(bounds_ns[end])
+            first_ns, last_ns = int(bounds_ns[begin]), int(bounds_ns[end])
             yield {
                 "step": step.number,
                 "wall_ms": wall_ns / NS_PER_MS,
-                "lane": lane.name,
-                "device": lane.device,
-                "begin_ms": begin_ns / NS_PER_MS,
-                "end_ms": end_ns / NS_PER_MS,
-                "category": lane.words[label[begin]],
-                "busy_share": round(int(busy_ns[begin:end].sum()) / (end_ns - begin_ns), 4),
+                "lane": name,
+                "device": device,
+                "begin_ms": first_ns / NS_PER_MS,
+                "end_ms": last_ns / NS_PER_MS,
+                "category": words[of_bin[begin]],
+                "busy_share": round(int(busy_ns[begin:end].sum()) / (last_ns - first_ns), 4),
             }
