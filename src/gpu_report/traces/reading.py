@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -83,7 +83,6 @@ _ARGUMENTS: Final = {each.name: each for each in msgspec.structs.fields(Argument
 _TEXTS: Final = {"inputs", *(name for name, of in _ARGUMENTS.items() if of.type is msgspec.Raw)}
 _FRACTIONS: Final = {name for name, each in _ARGUMENTS.items() if isinstance(each.default, float)}
 _NO_ARGUMENTS: Final = Arguments()
-_Columns = TypeVar("_Columns", bound=Columns)
 
 
 class InexactTimesError(Exception):
@@ -137,14 +136,17 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
 def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
     metadata: dict[str, Any] = {}
     numberings = {of: numbering() for of in ("names", "threads", "kinds", "texts")}
-    collectors: dict[str, Collector[Any]] = {
-        sort: Collector(columns, numberings) for sort, columns in _SORTS.items()
-    }
+    collectors = {sort: Collector(columns, numberings) for sort, columns in _SORTS.items()}
     for events in events_of(blocks, metadata, event_type=event_type):
         of_sorts = _by_sort(events)
         for sort, collector in collectors.items():
             collector.add(of_sorts[sort])
     columns = {sort: each.collected() for sort, each in collectors.items()}
+    # Events of negative duration are read like all others, and left out.
+    is_kept = {
+        sort: columns[sort].duration_ns >= 0 for sort in _SORTS if issubclass(_SORTS[sort], Spans)
+    }
+    columns |= {sort: columns[sort].chosen(kept) for sort, kept in is_kept.items()}
     names, threads, kinds = _place([*columns.values()], numberings)
     calls, marks, work = columns["calls"], columns["marks"], columns["work"]
     kinds = _corrected(work, names, kinds)
@@ -158,7 +160,7 @@ def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
         rank=rank if has_rank else None,
         run_id=run_id if isinstance(run_id, str) else None,
         device=min(backends, default=UNNAMED_DEVICE) if len(work) else None,
-        negative_durations=sum(collectors[sort].negative_durations for sort in ("calls", "work")),
+        negative_durations=sum(int((~is_kept[sort]).sum()) for sort in ("calls", "work")),
         has_steps=bool(steps),
         metadata=metadata,
         names=names,
@@ -338,7 +340,7 @@ def _sort_of(kind: str | None) -> str | None:
     return "calls" if is_driver_call else _SORT_OF_KIND.get(kind or "")
 
 
-class Collector(Generic[_Columns]):
+class Collector:
     """Takes over events of one sort, chunk by chunk, and makes their columns.
 
     Args:
@@ -347,7 +349,7 @@ class Collector(Generic[_Columns]):
         numberings: Numbers what its columns of positions count through.
     """
 
-    def __init__(self, columns: type[_Columns], numberings: Numberings) -> None:
+    def __init__(self, columns: type[Columns], numberings: Numberings) -> None:
         self._columns = columns
         self._numberings = numberings
         self._buffers: dict[str, array[Any]] = {
@@ -355,9 +357,6 @@ class Collector(Generic[_Columns]):
             for column in columns.__struct_fields__
         }
         self._arguments = [name for name in self._buffers if name in {*_ARGUMENTS, *_TEXTS}]
-        # Events that were left out, read like all others, because their duration is negative; known
-        # at the end.
-        self.negative_durations = 0
 
     def add(self, events: Sequence[RawEvent]) -> None:
         """Take over some more events.
@@ -379,19 +378,11 @@ class Collector(Generic[_Columns]):
         if self._arguments:
             self._add_arguments(events)
 
-    def collected(self) -> _Columns:
+    def collected(self) -> Any:
         """The columns of all events; they share the memory in which they were collected, so none
         can be added after.
         """
-        buffers: dict[str, Any] = {
-            name: np.asarray(buffer) for name, buffer in self._buffers.items()
-        }
-        columns = self._columns(**buffers)
-        if not isinstance(columns, Spans):
-            return columns
-        is_kept = columns.duration_ns >= 0
-        self.negative_durations = len(columns) - int(is_kept.sum())
-        return columns.chosen(is_kept)
+        return self._columns(**{name: np.asarray(each) for name, each in self._buffers.items()})
 
     def _add_arguments(self, events: Sequence[RawEvent]) -> None:
         texts = self._numberings["texts"]
