@@ -196,8 +196,7 @@ def _has_its_tables(run: Path) -> bool:
 
 
 def _check_commits(found: Mapping[str, Any]) -> None:
-    provenances = {name: each.provenance for name, each in found.items()}
-    dirty = {name: each for name, each in provenances.items() if not each.is_clean}
+    dirty = {name: each.provenance for name, each in found.items() if not each.provenance.is_clean}
     if not dirty:
         return
     changed = dict.fromkeys(file for each in dirty.values() for file in each.changed_files or [])
