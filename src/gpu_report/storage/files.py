@@ -70,10 +70,12 @@ def write_errors(target: Path) -> Iterator[None]:
             if error.filename and _UNFINISHED not in str(error.filename)
             else ""
         )
-        raise FileWriteError(
-            f"cannot write {target}: {error.strerror}{where}; free some space or allow writing "
-            "there, then run the same again"
-        ) from error
+        remedy = (
+            "name a file"
+            if isinstance(error, IsADirectoryError)
+            else "free some space or allow writing there, then run the same again"
+        )
+        raise FileWriteError(f"cannot write {target}: {error.strerror}{where}; {remedy}") from error
 
 
 @contextmanager

@@ -413,14 +413,14 @@ class BatchSizes(Card):
         gap = ""
         for slower in [each for each in timed if each.samples < near.samples][-1:]:
             part = self._part_of_fastest(slower)
-            lost = share(1 - part.value, low=1 - part.high, high=1 - part.low).plain()
-            gap = f"; {count(slower.samples).plain()} was slower than the fastest by {lost}"
+            reached = share(part.value, low=part.low, high=part.high).plain()
+            gap = f"; {count(slower.samples).plain()} reaches {reached}"
         rate = throughput(fastest.throughput_per_s.value).plain()
         return [
             f"fastest   {count(fastest.samples).plain()}, {rate} (intervals over blocks of one "
             f"process){overlapping}{without}",
-            f"smallest  {count(near.samples).plain()}, which reaches {share(NEAR).plain()} of the "
-            f"fastest{gap}",
+            f"smallest  {count(near.samples).plain()}, which reaches at least "
+            f"{share(NEAR).plain()} of the fastest{gap}",
         ]
 
 

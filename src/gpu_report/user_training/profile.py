@@ -684,7 +684,10 @@ def _about_workers(workers: int, *, keeps_workers: bool) -> str:
     cores = core_count()
     fewer = "decode less per sample, or store what is decoded"
     if workers >= cores:
-        return f"its {counted(workers, 'worker')} have {counted(cores, 'core')}: {fewer}"
+        return (
+            f"its {counted(workers, 'worker')} have {counted(cores, 'core')}: {fewer}; workers that "
+            "wait for files or a network may be more than the cores"
+        )
     has = f"it has {workers} of at most {cores}, the cores here"
     keep = "" if keeps_workers else "; persistent_workers=True keeps them between epochs"
     return f"give the DataLoader more worker processes (num_workers): {has}{keep}; or {fewer}"

@@ -183,7 +183,7 @@ def test_the_smallest_about_as_fast_is_the_smallest_whose_mean_reaches_95_percen
     assert found.fastest.samples == 413
     assert found.smallest_near_fastest.samples == 128
     assert "its interval overlaps with 64 and 128" in found.answers()
-    assert "64 was slower than the fastest by" in found.answers()
+    assert "smallest  128, which reaches at least 95.0 % of the fastest; 64 reaches 8" in found.answers()
 
 
 def test_sizes_with_intervals_apart_are_not_called_alike_nor_fast_where_others_used_the_cpu() -> (
