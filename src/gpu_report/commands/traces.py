@@ -20,6 +20,7 @@ from gpu_report.traces.analysis import (
     CATEGORY,
     KERNEL,
     OPERATION,
+    PART,
     STEP,
     TRACE_CHANGES,
     analyse_two,
@@ -31,10 +32,11 @@ from gpu_report.traces.quality import NOT_RELIABLE
 from gpu_report.traces.tables import TRACE_TABLES, file_name
 from gpu_report.user_training.trace import trace as read
 
-_SHOWN: Final = {STEP: 1, CATEGORY: 10, OPERATION: 15, KERNEL: 10}
+_SHOWN: Final = {STEP: 1, PART: 8, CATEGORY: 10, OPERATION: 15, KERNEL: 10}
 _COLUMNS: Final = ("", "on", "A", "B", "B - A", "B / A", "calls A", "calls B")
 _TITLES: Final = {
     STEP: "Step time",
+    PART: "Parts of the step (each moment counts once), the largest change first",
     CATEGORY: "Categories, the largest change first",
     OPERATION: "Operations, the largest change first",
     KERNEL: "Kernels, copies and memsets, the largest change first",
@@ -82,6 +84,8 @@ def trace_diff(arguments: Namespace) -> None:
 def _show_changes(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
     for level, most in _SHOWN.items():
         of_level = [row for row in rows if row["level"] == level]
+        if not of_level:
+            continue
         known = [row for row in of_level if row["change_ms"] is not None]
         console.print()
         console.print(Text(_TITLES[level], style="bold"))

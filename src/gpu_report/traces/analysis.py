@@ -5,6 +5,7 @@ FILE or FOLDER -> files -> AnalysedTrace of each, the ranks in order -> a folder
 two of these -> what changed from one to the other, per step -> TRACE_CHANGES
 """
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, Gate, row_of
 from gpu_report.traces.ranks import Exchange, exchange_of, tabulate_ranks
 from gpu_report.traces.reading import read_trace
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.steps import PARTS_OF_STEP, STEPS
 from gpu_report.traces.tables import TraceTables, file_name, tabulate_trace
 from gpu_report.traces.trace import Trace
 
@@ -207,6 +208,7 @@ def device_model(trace: Trace) -> str:
 
 
 STEP: Final = "step"
+PART: Final = "part"
 CATEGORY: Final = "category"
 OPERATION: Final = "operation"
 KERNEL: Final = "kernel"
@@ -214,15 +216,20 @@ KERNEL: Final = "kernel"
 TRACE_CHANGES: Final = Table(
     name="trace_changes",
     meaning=(
-        "One row per step time, category, operation and kernel of two traces A and B, per step; "
+        "One row per step time and part of it, category, operation and kernel of two traces A and "
+        "B, per step; "
         "within each level the largest change of time first. A number that its trace's quality "
         "gate does not trust is missing."
     ),
     columns=(
-        text("level", "step, category, operation or kernel."),
-        text("name", "Name of the category, operation or kernel; wall time for a step."),
-        text("device", "cpu, or the accelerator's backend as in the traces; empty for a kernel."),
-        text("category", "Category of the operation or kernel; empty for a step."),
+        text("level", "step, part, category, operation or kernel."),
+        text("name", "Name of the part, category, operation or kernel; wall time for a step."),
+        text(
+            "device",
+            "cpu, or the accelerator's backend as in the traces; empty for a step, a part of it "
+            "and a kernel.",
+        ),
+        text("category", "Category of the operation or kernel; empty for a step and a part of it."),
         number(
             "a_ms",
             "ms",
@@ -265,8 +272,8 @@ def analyse_two(a: Path, b: Path) -> tuple[AnalysedTrace, AnalysedTrace]:
 
 
 def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
-    """The rows of TRACE_CHANGES from the tables of two traces; steps first, then categories,
-    operations and kernels.
+    """The rows of TRACE_CHANGES from the tables of two traces; steps and their parts first, then
+    categories, operations and kernels.
 
     None where one of them has no steps, as the tables of a configuration without a trace.
     """
@@ -296,7 +303,7 @@ def change_rows(a: TraceTables, b: TraceTables) -> list[Row]:
     return sorted(
         rows,
         key=lambda row: (
-            [STEP, *_LEVELS].index(row["level"]),
+            [STEP, PART, *_LEVELS].index(row["level"]),
             -abs(row["change_ms"] or 0.0),
             row["name"],
             row["device"],
@@ -310,10 +317,12 @@ def _amounts(tables: TraceTables) -> dict[_Key, tuple[float, float]]:
     that can be trusted.
     """
     steps = len(tables[STEPS])
-    walls_ms = [row["wall_ms"] for row in Gate(tables).rows(STEPS, "wall_ms")]
-    amounts = (
-        {(STEP, "wall time", "cpu", ""): (sum(walls_ms) / len(walls_ms), 1.0)} if walls_ms else {}
-    )
+    amounts: dict[_Key, tuple[float, float]] = {}
+    for column, name in {"wall_ms": "wall time", **PARTS_OF_STEP}.items():
+        level = STEP if column == "wall_ms" else PART
+        found = [row[column] for row in Gate(tables).rows(STEPS, column)]
+        if times_ms := [time_ms for time_ms in found if time_ms is not None]:
+            amounts[level, name, "", ""] = (statistics.fmean(times_ms), 1.0)
     for level, (table, name, time) in _LEVELS.items():
         for row in tables.get(table, ()):
             key = (level, row[name], row.get("device", ""), row["category"])
@@ -328,7 +337,7 @@ def _amount(
     trust that number.
     """
     level, _, device, _ = key
-    if level == STEP:
+    if level in (STEP, PART):
         return amounts.get(key, (None, None))
     table, _, time = _LEVELS[level]
     is_trusted = Gate(tables).trusts(table, time, on=device)

@@ -49,20 +49,10 @@ from gpu_report.traces.ranks import (
     most_awaited,
     slow_rank,
 )
-from gpu_report.traces.steps import DEVICES, STEPS
+from gpu_report.traces.steps import DEVICES, PARTS_OF_STEP, STEPS
 from gpu_report.traces.trace import HOST
 
 TOP: Final = 8
-_SHARES: Final = {
-    "kernel_ms": "kernels",
-    "memcpy_ms": "copies on the accelerator",
-    "memset_ms": "memsets on the accelerator",
-    "communication_ms": "communication",
-    "runtime_ms": "calls into the driver",
-    "loader_ms": "waiting for the loader",
-    "operator_ms": "operations on the host",
-    "other_ms": "nothing recorded",
-}
 _TEXTS: Final = (
     "",
     "range",
@@ -223,15 +213,15 @@ def _step_time(analysed: AnalysedTrace) -> Text:
 
 
 def _breakdown(analysed: AnalysedTrace) -> RenderableType:
-    rows = analysed.gate.rows(STEPS, "wall_ms", *_SHARES)
+    rows = analysed.gate.rows(STEPS, "wall_ms", *PARTS_OF_STEP)
     title, refusal = (
         "Where a profiled step's time went (each moment counts once)",
-        _why_not_shown(analysed, STEPS, "wall_ms", *_SHARES),
+        _why_not_shown(analysed, STEPS, "wall_ms", *PARTS_OF_STEP),
     )
     if not rows:
         return _refused(title, refusal)
     wall_ms = sum(row["wall_ms"] for row in rows)
-    spent_ms = {meaning: _sum(rows, column) for column, meaning in _SHARES.items()}
+    spent_ms = {meaning: _sum(rows, column) for column, meaning in PARTS_OF_STEP.items()}
     cells = [
         (
             meaning,

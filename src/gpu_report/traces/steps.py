@@ -15,6 +15,17 @@ from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover_of, outermost
 from gpu_report.traces.trace import NONE, Integers, Trace
 
+PARTS_OF_STEP: Final = {
+    "kernel_ms": "kernels",
+    "memcpy_ms": "copies on the accelerator",
+    "memset_ms": "memsets on the accelerator",
+    "communication_ms": "communication",
+    "runtime_ms": "calls into the driver",
+    "loader_ms": "waiting for the loader",
+    "operator_ms": "operations on the host",
+    "other_ms": "nothing recorded",
+}
+"""The columns that share the wall time of a step, in words."""
 STEPS: Final = Table(
     name="steps",
     meaning=(

@@ -685,8 +685,8 @@ def _about_workers(workers: int, *, keeps_workers: bool) -> str:
     fewer = "decode less per sample, or store what is decoded"
     if workers >= cores:
         return (
-            f"its {counted(workers, 'worker')} have {counted(cores, 'core')}: {fewer}; workers that "
-            "wait for files or a network may be more than the cores"
+            f"its {counted(workers, 'worker')} have {counted(cores, 'core')}: {fewer}; workers "
+            "that wait for files or a network may be more than the cores"
         )
     has = f"it has {workers} of at most {cores}, the cores here"
     keep = "" if keeps_workers else "; persistent_workers=True keeps them between epochs"

@@ -12,7 +12,7 @@ from gpu_report.traces.attribution import attribute
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
 from gpu_report.traces.quality import QUALITY, row_of
 from gpu_report.traces.ranks import exchange_of
-from gpu_report.traces.steps import STEPS
+from gpu_report.traces.steps import PARTS_OF_STEP, STEPS
 from tests.unit.traces.by_hand import step, trace_of
 
 Row = dict[str, Any]
@@ -44,7 +44,16 @@ def analysed(
                 for device in ("cpu", "cuda")
                 if (rows := [row for row in operations if row["device"] == device])
             ],
-            STEPS: [{"step": number, "wall_ms": step_ms} for number in range(steps)],
+            STEPS: [
+                {
+                    "step": number,
+                    **dict.fromkeys(PARTS_OF_STEP, 0.0),
+                    "wall_ms": step_ms,
+                    "kernel_ms": 2.0,
+                    "other_ms": step_ms - 2,
+                }
+                for number in range(steps)
+            ],
             QUALITY: quality,
         },
     )
@@ -67,6 +76,14 @@ def test_traces_of_different_length_are_compared_per_step() -> None:
     row = of(rows, "aten::mm")
     assert (row["a_ms"], row["b_ms"], row["change_ms"], row["ratio"]) == (4.0, 3.0, -1.0, 0.75)
     assert (row["a_calls"], row["b_calls"]) == (2.0, 1.0)
+
+
+def test_the_parts_change_by_as_much_as_the_step() -> None:
+    rows = changes(analysed(step_ms=10.0), analysed(step_ms=30.0))
+
+    parts = [row for row in rows if row["level"] == "part"]
+    assert (parts[0]["name"], parts[0]["change_ms"]) == ("nothing recorded", 20.0)
+    assert sum(row["change_ms"] for row in parts) == of(rows, "wall time", "")["change_ms"]
 
 
 def test_a_number_that_the_gate_invalidates_is_missing_even_where_the_trace_has_no_such_row() -> (
