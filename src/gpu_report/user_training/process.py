@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import active_children, current_process
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final, TypeGuard
 
 import psutil
@@ -179,8 +180,8 @@ def train_in_fresh_process(
     result, too.
 
     Raises:
-        ProfileError: a function cannot be sent to another process, or importing the script calls
-            this again.
+        ProfileError: a function cannot be sent to another process or imported there, or importing
+            the script calls this again.
         MeasurementInterruptedError: the process or its server was ended from outside.
     """
     try:
@@ -190,6 +191,12 @@ def train_in_fresh_process(
             f"{error}; a fresh process cannot be given that: expected functions of a module, not "
             "a lambda or an inner function, or their names as module:function"
         ) from error
+    script = Path(getattr(sys.modules["__main__"], "__file__", ""))
+    if b"__main__" in pickled and not script.is_file():
+        raise ProfileError(
+            "a fresh process cannot import what a notebook or another interactive session defines: "
+            "put these functions into a file and import them from there"
+        )
     kills_before = read_oom_kills()
     with ending_stopped(_NAME, patience_s=patience_s):  # the server may be stopped before it forks
         fresh = FreshProcess(_carry_out, pickled, name=_NAME)

@@ -3,6 +3,8 @@ of the true one.
 """
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -183,7 +185,10 @@ def test_the_smallest_about_as_fast_is_the_smallest_whose_mean_reaches_95_percen
     assert found.fastest.samples == 413
     assert found.smallest_near_fastest.samples == 128
     assert "its interval overlaps with 64 and 128" in found.answers()
-    assert "smallest  128, which reaches at least 95.0 % of the fastest; 64 reaches 8" in found.answers()
+    assert (
+        "smallest  128, which reaches at least 95.0 % of the fastest; 64 reaches 8"
+        in found.answers()
+    )
 
 
 def test_sizes_with_intervals_apart_are_not_called_alike_nor_fast_where_others_used_the_cpu() -> (
@@ -374,3 +379,18 @@ def test_a_built_in_workload_is_searched_by_its_name_beyond_its_training_set() -
 
     assert isinstance(result, OwnResult)
     assert result.measured.samples == 2100
+
+
+def test_functions_of_a_notebook_are_refused_with_what_to_do() -> None:
+    cell = (
+        "import torch, gpu_report\n"
+        "def build(): return torch.nn.Linear(4, 3)\n"
+        "def batch(samples): return torch.randn(samples, 4), torch.ones(samples, 3)\n"
+        "gpu_report.find_batch_size(build, batch, loss=torch.nn.functional.mse_loss)\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-"], input=cell, capture_output=True, text=True, check=False
+    )
+
+    assert "put these functions into a file" in ended.stderr.splitlines()[-1]
