@@ -35,10 +35,11 @@ from gpu_report.records.record import (
     TRACE_FOLDER,
     Record,
     SentinelPoint,
+    hardware_name,
 )
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
-from gpu_report.study.machine import device_name, hardware_words
+from gpu_report.study.machine import device_name
 from gpu_report.traces.tables import (
     as_csv,
     read_trace_tables,
@@ -257,7 +258,7 @@ def _manifest(
         record_schema_version=RECORD_FILE.version,
         gpu_report=__version__,
         machine=machine,
-        hardware=hardware_words(record.environment for record in records),
+        hardware=hardware_name(records),
         devices=["cpu", *sorted(accelerators)],
         study=study,
         with_traces=with_traces,

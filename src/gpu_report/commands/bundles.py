@@ -4,6 +4,7 @@ the machines that a report can show and the numbers that a document can quote fr
 
 import shlex
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 
 from gpu_report.bundles import unpacking
@@ -139,7 +140,10 @@ def list_machines(arguments: Namespace) -> None:
         return
     here = find_machine()
     measured = [*(MACHINES / here.id / "runs").glob("*/record.json")]
-    accelerators = [accelerator.name for accelerator in here.accelerators]
+    accelerators = [
+        f"{number} × {name}" if number > 1 else name
+        for name, number in Counter(each.name for each in here.accelerators).items()
+    ]
     hardware = ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"])
     rows = [(here.id, "here", str(len(measured)), "", "", hardware)]
     for bundle, manifest in find_bundles().values():
