@@ -23,6 +23,7 @@ from gpu_report.study.options import NO_OPTIONS, is_bound, option_names
 from gpu_report.study.strategies import SINGLE
 from gpu_report.tables.bundle import (
     Tables,
+    alike,
     best_of_each,
     eager_and_fastest,
     gain_over,
@@ -114,10 +115,8 @@ WAITS_FOR_DATA: Final = 0.5
 BUSY: Final = 0.8  # of a step, from which on the device does not wait for much
 ALWAYS_BUSY: Final = 0.95  # of a step, from which on only the device's own work limits it
 LOW_MFU: Final = 0.1  # below it, short kernels that fill a step have too little work each
-LEAST_FUSIBLE: Final = 0.1  # of a step, in kernels that torch.compile can fuse, to try it
-_NOT_FUSED: Final = frozenset(
-    {"convolution", "matrix product", "attention", "recurrent", IDLE_TIME}
-)
+LEAST_TO_TRY: Final = 0.1  # of a step, in what an option makes faster
+_ON_TENSOR_CORES: Final = ("convolution", "matrix product", "attention", "recurrent")
 WAITING: Final = frozenset({"accelerator busy", "data loader", "launch-bound", "communication"})
 """Advice about what the device waits for."""
 # The other advice is about a GPU.
@@ -131,6 +130,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
 }
 _TIED: Final = "\u00a0"
 """A space where no line ends."""
+_SAME_TASK: Final = ("workload", "size", "device", "batch_size", "parallelism")
 
 NEXT: Final[Mapping[str, str]] = {
     "launch-bound": "launch less often (CUDA graphs)",
@@ -141,6 +141,7 @@ NEXT: Final[Mapping[str, str]] = {
     "pageable copies": "pin memory",
     "synchronising calls": "synchronize less often",
     "communication": "overlap communication",
+    "optimizer": "use a fused optimizer",
     "peak memory": "save memory",
     "unknown wait": "find out what it waits for",
 }
@@ -151,6 +152,7 @@ _DONE_BY: Final[Mapping[str, str]] = {
     "short kernels": "compile",
     "tensor cores": "bf16",
     "pageable copies": "pinned",
+    "optimizer": "fused",
 }
 
 
@@ -549,9 +551,8 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
 
 def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -> str:
     """What to try: to load data faster where the loop mostly waits for them, or a few steps wait
-    for longer than all are idle; else the first advice whose option is not on, and was not
-    measured alone without a gain. Where devices share a training, a larger batch hides what each
-    step costs them in waits.
+    for longer than all are idle; else the first advice whose option is not on, and did not turn
+    out to gain nothing where it was measured alone.
 
     `shares` are those of a step by category.
     """
@@ -569,9 +570,9 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
         option = _DONE_BY.get(rule, "")
         vain = [
             each
-            for each in rows_compared_with(tables, row)
+            for each in alike(rows_of(tables.variants), row, *_SAME_TASK)
             if steps_from_eager(each) == {*known, option}
-            and (each["speedup"] <= 1 or each["speedup_p"] >= SIGNIFICANCE)
+            and ((gain := gain_over(tables, each, row)).value <= 1 or gain.p >= SIGNIFICANCE)
         ]
         if not vain and option not in known:
             return NEXT.get(rule, rule)
@@ -580,9 +581,6 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
                 f"{_settings(vain[0], row)} with the fastest's other options "
                 "(no significant gain alone)"
             )
-    exchange = shares.get(COMMUNICATION, 0.0)
-    if row["devices"] > 1 and idle + exchange > 1 - ALWAYS_BUSY:
-        return NEXT["communication" if exchange > idle else "small kernels"]
     left = "only faster kernels" if is_busy else "less Python between operations"
     return "not known" if unknown and 1 - idle < ALWAYS_BUSY else left
 
@@ -594,7 +592,9 @@ def _advice(
     first.
 
     Before it what a step that is not busy waits for, if advice about that is open: the host's
-    launches, where nothing else is left. After it what helps a busy step of short kernels.
+    launches, where nothing else is left. After it what helps a busy step of short kernels; for
+    devices that share a training, a larger batch, which hides what a step costs them in waits; and
+    what a busy step has not: a precision in which the GPU multiplies faster, a fused optimizer.
     """
     rules = [each["rule"] for each in _of(row, tables.trace_advice)]
     rules = [rule for rule in rules if rule != "accelerator busy"]  # it names no cause
@@ -608,10 +608,18 @@ def _advice(
         return ["launch-bound" if is_host else "unknown wait", *rules]
     least = ADVICE_OF["short kernels"].threshold
     is_short = any(each["short_share"] >= least for each in _of(row, tables.step_shares))
+    idle, exchange = (shares.get(name, 0.0) for name in (IDLE_TIME, COMMUNICATION))
+    multiplying = sum(shares.get(name, 0.0) for name in _ON_TENSOR_CORES)
     if is_busy and row["mfu"] < LOW_MFU and is_short:
-        of_libraries = sum(shares.get(name, 0.0) for name in _NOT_FUSED)
-        rules += ["short kernels"] * (1 - of_libraries >= LEAST_FUSIBLE) + ["small kernels"]
-    return rules
+        rules += ["short kernels"] * (1 - multiplying - idle >= LEAST_TO_TRY) + ["small kernels"]
+    if row["devices"] > 1 and idle + exchange > 1 - ALWAYS_BUSY:
+        rules.append("communication" if exchange > idle else "small kernels")
+    if is_busy and row["precision"] == "fp32" and multiplying >= LEAST_TO_TRY:
+        peaks = alike(rows_of(tables.peaks), row, "device")
+        rates = {peak["precision"]: peak["value"] for peak in peaks if row["device"] != "cpu"}
+        rules += ["tensor cores"] * (rates.get("bf16", 0.0) > rates.get("fp32", math.inf))
+    is_apart = is_busy and "compile" not in steps_from_eager(row)
+    return rules + ["optimizer"] * (is_apart and shares.get("optimizer", 0.0) >= LEAST_TO_TRY)
 
 
 def _of(row: Row, table: "pd.DataFrame") -> list[Row]:

@@ -349,6 +349,45 @@ def test_short_kernels_that_fill_a_step_are_too_little_work(
 
 
 @pytest.mark.parametrize(
+    ("variant", "of_gpu", "of_training", "left"),
+    [
+        (FAST, 10.0, 2.0, "use tensor cores (bf16)"),
+        (FAST, 1.0, 2.0, "only faster kernels"),
+        (EAGER, 10.0, 2.0, "use tensor cores (bf16)"),
+        (EAGER, 10.0, 0.9, "only faster kernels"),
+    ],
+    ids=["never tried", "a GPU without tensor cores", "bf16 was faster", "bf16 was slower"],
+)
+def test_a_busy_step_in_fp32_has_tensor_cores_left_to_try(
+    variant: str, of_gpu: float, of_training: float, left: str
+) -> None:
+    where = {"variant": EAGER.replace("fp32", "bf16")}
+    gained = Edit(table="precision", where=where, cells=figure("speedup", of_training, 0.001))
+    tables = edited(studied(), gained)
+    rates = {"fp32": 1.0, "bf16": of_gpu}
+    peaks = tables.peaks.assign(value=tables.peaks["precision"].map(rates))
+
+    card = card_of(with_tables(tables, peaks=peaks), variant, category="recurrent")
+
+    assert card["left"] == left
+
+
+def test_a_busy_step_has_a_fused_optimizer_left_to_try_unless_it_gained_nothing() -> None:
+    tables = base(("cpu", "cuda", "cuda:1"))[0]
+    several = next(row["several"] for row in chains(tables) if row["several"])
+    where = {"variant": f"{EAGER}-fused"}
+    slower = Edit(table="optimization", where=where, cells=figure("speedup", 0.9, 0.001))
+
+    untried = card_of(tables, several["variant"], category="optimizer")
+    tried = card_of(edited(studied(), slower), EAGER, category="optimizer")
+
+    assert untried["left"] == "use a fused optimizer"
+    assert tried["left"] == (
+        "fused optimizer with the fastest's other options (no significant gain alone)"
+    )
+
+
+@pytest.mark.parametrize(
     ("data_wait", "left"),
     [(0.05, "launch less often (CUDA graphs)"), (0.4, "find out what it waits for")],
 )
