@@ -77,7 +77,9 @@ class Question:
             yield Finding(
                 id=f"{scope.name}_{self.name}" + (f"/{answer.key}" if answer.key else ""),
                 experiment=scope.name,
-                question=self.text.format(axis=scope.axis.replace("_", " ")),
+                question=self.text.format(
+                    axis=scope.axis.replace("_", " "), subject=answer.subject
+                ),
                 subject=answer.subject,
                 verdict=answer.verdict,
                 statement=capitalized(answer.statement),
@@ -96,7 +98,9 @@ QUESTIONS: Final[list[Question]] = []
 def question(
     text: str, *about: str, name: str = "", among: list[Question] = QUESTIONS
 ) -> Callable[[Callable[[Scope], Iterable[Answer]]], Callable[[Scope], Iterable[Answer]]]:
-    """Declares the function below as a question; `{axis}` in its text is the experiment's axis."""
+    """Declares the function below as a question. `{axis}` in its text is the experiment's axis;
+    `{subject}` that of an answer, where configurations of one subject may have different answers.
+    """
 
     def declare(
         answers: Callable[[Scope], Iterable[Answer]],

@@ -82,6 +82,15 @@ def test_a_question_names_its_axis_and_an_answer_begins_with_a_capital() -> None
     assert (found.recommendation, found.gain) == ("Use it.", None)
 
 
+def test_a_question_about_one_subject_after_another_names_each() -> None:
+    asked = replace(pays(), text="Does {subject} pay?", answers=lambda _: both)
+    both = [Answer(verdict="yes", statement="It pays.", subject=name) for name in ("one", "two")]
+
+    found = [each.question for each in asked.findings(scope())]
+
+    assert found == ["Does one pay?", "Does two pay?"]
+
+
 @pytest.mark.parametrize("gain", [estimated(1.0), estimated(0.9), estimated(1.5, spread=0.6)])
 def test_what_measured_no_gain_or_one_that_chance_may_have_made_is_not_advised(
     gain: Estimate,

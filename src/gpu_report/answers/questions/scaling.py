@@ -169,7 +169,8 @@ def data_parallel(scope: Scope) -> Iterator[Answer]:
 
 
 @question(
-    "Does a batch of the same size train faster on several GPUs (strong scaling)?", "parallelism"
+    "Does {subject} train faster on several GPUs with a batch of the same size (strong scaling)?",
+    "parallelism",
 )
 def strong(scope: Scope) -> Iterator[Answer]:
     """It does if a configuration's speedup over one plain process with the whole batch is above 1,
@@ -418,7 +419,9 @@ def _from_how_many(compared: Compared) -> str:
 
 
 @question(
-    "Does FSDP2 save memory compared with DistributedDataParallel?", "parallelism", MODEL_SPLIT
+    "Does FSDP2 save memory compared with DistributedDataParallel for {subject}?",
+    "parallelism",
+    MODEL_SPLIT,
 )
 def sharded(scope: Scope) -> Iterator[Answer]:
     """Saving means at least 10 % less at the peak of a device that has the same samples, in the

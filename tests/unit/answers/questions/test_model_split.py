@@ -56,6 +56,7 @@ def test_fsdp_saves_what_it_takes_less_than_ddp_whatever_one_process_takes() -> 
 
     found = SharedCase(finding=SHARDED, verdict="no", edits=edits).derive()
 
+    assert found.question.endswith(" for U-Net 128px (32 per GPU)?")
     assert "saved less than 10 %: 5.0 % at" in found.statement
     assert "the throughput (uncompiled fp32)." in found.statement
 
