@@ -210,6 +210,8 @@ class VariantFigure:
     """
     caption_on_gpus: str = ""
     """What to see besides where a variant shown was not trained on the CPU."""
+    caption_on_cpus: str = ""
+    """The same where all were."""
     along: Collection[str] = ("",)
     """The axes of the experiments that have it; the study as a whole has an empty one."""
     draw: Callable[[Shown], Figure]
@@ -255,9 +257,10 @@ class VariantFigure:
                 rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables
             )
             part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
-            on_gpus = self.caption_on_gpus if (shown.rows["device"] != "cpu").any() else ""
+            has_gpus = (shown.rows["device"] != "cpu").any()
+            besides = self.caption_on_gpus if has_gpus else self.caption_on_cpus
             models = listed(list(dict.fromkeys(map(model_words, rows_of(shown.rows)))))
-            caption = " ".join(filter(None, (self.caption, on_gpus))).format(
+            caption = " ".join(filter(None, (self.caption, besides))).format(
                 models=models, **subject.words
             )
             first = f"{title}: {variants_shown(shown.rows, subject.axis)}."

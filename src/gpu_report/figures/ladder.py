@@ -1,6 +1,6 @@
 """What optimizations bring: each step of a ladder, individually, cumulatively and left out, and
 where the time of a training step goes along a ladder, in milliseconds, split into categories of the
-GPU's work and the time in which it had none.
+device's work and the time in which it had none.
 
 experiment table -> groups (what the variants share) -> a line per step: a point each
 experiments' ladders + step_categories -> rows (eager, then each step with those above) -> segments
@@ -161,7 +161,7 @@ WATERFALL_NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("activation", "pooling", "reduction", "loss"), "elementwise"),
 }
 """Categories of the table step_categories that a reader sees under another name."""
-_UNDIVIDED: Final = "not divided: no trace"
+_UNDIVIDED: Final = "not divided: no reliable trace"
 WATERFALL_COLORS: Final[Mapping[str, str]] = {
     "convolution": palette.CATEGORY_COLORS["convolution"],
     LAYOUT_CONVERSION: "#8C564B",
@@ -219,7 +219,7 @@ def path_rows(shown: Shown) -> pd.DataFrame:
 def waterfall_figure(shown: Shown) -> Figure:
     """Draw the step time of each row, split where its trace shows the categories."""
     rows = rows_of(shown.rows)
-    times = {row["variant"]: _times_ms(shown, row["variant"]) for row in rows}
+    times = {row["variant"]: _times_ms(shown, row) for row in rows}
     first_ms = {
         row["heading"]: row["step_time_ms"] for row in reversed(rows) if row["step_time_ms"] > 0
     }
@@ -255,9 +255,11 @@ def waterfall_figure(shown: Shown) -> Figure:
     )
 
 
-def _times_ms(shown: Shown, variant: str) -> dict[str, float]:
+def _times_ms(shown: Shown, row: Row) -> dict[str, float]:
+    """The parts of the timed step; on a CPU their shares of a profiled one are known."""
     table = shown.tables.step_categories
-    found = table[table["variant"] == variant].set_index("category")["ms_per_step"]
+    shares = table[table["variant"] == row["variant"]].set_index("category")["share"]
+    found = shares * row["step_time_ms"]
     names = [WATERFALL_NAMES.get(category, category) for category in found.index]
     summed = found.groupby([name if name in WATERFALL_COLORS else "others" for name in names]).sum()
     return {name: float(summed[name]) for name in WATERFALL_COLORS if name in summed}
@@ -272,7 +274,7 @@ def _text(
     total_ms = quantity(sum(times.values()) or row["step_time_ms"]).plain()
     changes = {name: times.get(name, 0.0) - above.get(name, 0.0) for name in {**above, **times}}
     if not (times and above):
-        return total_ms if times else f"{total_ms}; no trace"
+        return total_ms if times else f"{total_ms}; not divided"
     if not is_one_session:
         return f"{total_ms}; other session"
     is_slower = sum(changes.values()) > 0
@@ -287,9 +289,11 @@ WATERFALL: Final = VariantFigure(
         "Time of a step along the optimization ladder of {models}: each row adds options to the "
         "row above, may replace earlier ones, and names the category that changed most, if both "
         "are of one session: between sessions, times change for other reasons too. "
-        "Colors are the categories of the GPU's work; white is idle time. Numbers in the bars are "
-        "percent of the model's first bar."
+        "Numbers in the bars are percent of the model's first bar."
     ),
+    caption_on_gpus="Colors are the categories of the GPU's work; white is idle time.",
+    caption_on_cpus="Colors are the categories of operations, by their shares of profiled steps; "
+    "white is time outside of them.",
     rows=path_rows,
     draw=waterfall_figure,
     label=lambda rows, _: rows,

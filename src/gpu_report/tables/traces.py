@@ -111,7 +111,8 @@ STEP_CATEGORIES: Final = Table(
         "Kernels, copies and memsets that ran at the same time share it, so that the times sum to "
         "the step; communication has the time in which nothing else ran, and waits for other "
         "ranks are idle where they are known. That of a custom training loop is a whole training, "
-        "as profiled."
+        "as profiled. No rows where the checks of the trace find the times of its steps not "
+        "reliable."
     ),
     columns=(
         *PROFILED,
@@ -501,9 +502,8 @@ def top_kernels(each: Gate) -> Iterator[Row]:
 def _step_categories(each: Profiled) -> Iterator[Row]:
     """A kernel whose launching operation is not known has the category of its name."""
     on_cpu = each.variant.device_type == HOST
-    steps = each.rows(
-        STEPS, "wall_ms", *([] if on_cpu else ["device_busy_ms", "device_idle_share"])
-    )
+    columns = _OF_THE_WHOLE if on_cpu else ("wall_ms", "device_busy_ms", "device_idle_share")
+    steps = each.rows(STEPS, *columns)
     times_ms = (
         Counter(
             {
@@ -516,7 +516,9 @@ def _step_categories(each: Profiled) -> Iterator[Row]:
         else _times_of_kernels(each)
     )
     is_exchanging = not on_cpu and times_ms.pop(COMMUNICATION, 0.0) > 0
-    if not steps or not times_ms.total():
+    # Those of a CPU's operations are sums over all steps, whichever can be trusted.
+    is_partial = on_cpu and len(steps) < len(each.tables[STEPS])
+    if not steps or is_partial or not times_ms.total():
         return
     wall_ms = _mean([row["wall_ms"] for row in steps])
     work_ms = (

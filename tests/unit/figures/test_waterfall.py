@@ -4,7 +4,15 @@ import pandas as pd
 from matplotlib.patches import Rectangle
 
 from gpu_report.figures.ladder import WATERFALL_COLORS
-from tests.unit.figures.drawn import drawn, drawn_after_failures, specs_of, texts_of
+from tests.factories import make_records, make_tables
+from tests.unit.figures.drawn import (
+    drawn,
+    drawn_after_failures,
+    specs_by_name,
+    specs_of,
+    study_of,
+    texts_of,
+)
 
 NAME = "study_waterfall"
 
@@ -33,6 +41,31 @@ def test_a_bar_is_as_long_as_a_step_and_names_the_part_that_changed_most() -> No
     assert "less convolution" in texts_of(figure)
 
 
+def test_a_bar_has_the_timed_step_however_long_the_profiled_one_was() -> None:
+    def twice_as_long(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(ms_per_step=2 * table["ms_per_step"])
+
+    slowed = drawn(NAME, "optimization", step_categories=twice_as_long)
+
+    assert texts_of(slowed) == texts_of(drawn(NAME, "optimization"))
+
+
+def test_the_caption_names_the_work_of_a_gpu_only_where_one_worked() -> None:
+    ladder = {
+        "workload": "lstm",
+        "device": "cpu",
+        "batch_size": 8,
+        "epochs": 2,
+        "ladder": ["fused", "compile"],
+    }
+    asked = {"question": "Which?", "axis": "optimization", "baseline": "none", "grid": [ladder]}
+    study = study_of(devices=("cpu",), on_cpu=asked)
+    on_cpu = specs_by_name(make_tables(study, make_records(study, processes=4)), study)[NAME]
+
+    assert "GPU" in specs_of("optimization")[NAME].caption
+    assert "GPU" not in on_cpu.caption
+
+
 def test_no_change_is_named_between_two_sessions() -> None:
     figure = drawn(NAME, "optimization", variants=lambda table: table.assign(session=table.index))
 
@@ -51,7 +84,7 @@ def test_a_bar_whose_trace_shows_no_categories_is_hatched_and_says_so() -> None:
     (hatched,) = [bar for bar in figure.axes[0].patches if bar.get_hatch()]
     assert isinstance(hatched, Rectangle)
     assert hatched.get_width() > 0
-    assert "; no trace" in texts_of(figure)
+    assert "; not divided" in texts_of(figure)
     assert [bar.get_hatch() for bar in figure.legends[0].get_patches()].count("///") == 1
 
 

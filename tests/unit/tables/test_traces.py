@@ -131,6 +131,10 @@ def test_on_the_cpu_the_categories_are_those_of_its_operations() -> None:
     table = table_of("step_categories", {CPU: tables})
 
     assert [*table["ms_per_step"]] == pytest.approx([6.0, 2.0, 2.0])
+    for failed in ("steps.wall_ms", "steps.host_busy_ms"):
+        for step in (-1, 1):
+            in_doubt = with_failed_check(tables, failed, step=step)
+            assert table_of("step_categories", {CPU: in_doubt}).empty
 
 
 NOTHING = with_steps({"kernel_ms": None, "device_busy_ms": None, "device_idle_share": None})
