@@ -6,6 +6,7 @@ eager_and_fastest -> a row per model of the table CHAIN -> one or two of the tab
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from gpu_report.answers.estimate import is_share
@@ -26,6 +27,7 @@ from gpu_report.tables.bundle import (
     alike,
     best_of_each,
     eager_and_fastest,
+    fastest_of,
     gain_over,
     greatest_step,
     grouped,
@@ -130,6 +132,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
 }
 _TIED: Final = "\u00a0"
 """A space where no line ends."""
+_ONLY_EAGER: Final = "only eager"
 _SAME_TASK: Final = ("workload", "size", "device", "batch_size", "parallelism")
 
 NEXT: Final[Mapping[str, str]] = {
@@ -161,7 +164,8 @@ def chains(tables: Tables) -> list[Row]:
 
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `on_all` is the fastest on
-    the most devices, which has the `all_settings` and whose row is `several`; `pair` has the rows
+    the most devices of those that are significantly faster than what they were compared with there,
+    which has the `all_settings` and whose row is `several`; `pair` has the rows
     of the eager baseline and of the fastest, `on_one` those on one device, `on_cpu` those of the
     CPU and its fastest. A model without an eager baseline has its fastest on the fewest devices
     alone; where those are several, its rate on one is that of the process measured in turn. Custom
@@ -202,9 +206,15 @@ def chains(tables: Tables) -> list[Row]:
             and row["device"] != "cpu"
             and not is_bound(row["options"])
         ]
-        on_all = max(
-            shared, key=lambda row: (row["devices"], float(row["throughput_per_s"])), default=None
-        )
+        widest = alike(shared, max(shared, key=itemgetter("devices"), default={}), "devices")
+        vain = {
+            each["variant"]
+            for row in widest
+            for each in rows_compared_with(tables, row)
+            if each["speedup_p"] >= SIGNIFICANCE
+        }
+        gaining = [row for row in widest if row["variant"] not in vain] or widest
+        on_all = fastest_of(gaining) if gaining else None
         plain = first if eager["optimization"] == NO_OPTIONS else None
         if plain and fastest is eager:
             best = None
@@ -212,7 +222,7 @@ def chains(tables: Tables) -> list[Row]:
         rows.append(
             {
                 "model": model_cell(eager),
-                "needs": _settings(best, plain) if best else "only eager" * bool(plain),
+                "needs": _settings(best, plain) if best else _ONLY_EAGER * bool(plain),
                 "pair": (eager, fastest),
                 "on_one": (plain, best),
                 "several": on_all,
@@ -411,7 +421,12 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
             else []
         ),
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
-        *([f"On all GPUs: {'; '.join(on_all)}."] if on_all else []),
+        *(
+            ["Only eager: nothing measured is significantly faster."]
+            if any(row["needs"] == _ONLY_EAGER for row in rows)
+            else []
+        ),
+        *([f"On all GPUs, chosen likewise: {'; '.join(on_all)}."] if on_all else []),
         *([f"In tokens: {'; '.join(tokens)}."] if tokens else []),
         *(["–: none, or not measured on this machine."] if _has_gaps(rows, CHAIN) else []),
         *(

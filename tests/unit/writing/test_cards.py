@@ -20,6 +20,7 @@ from gpu_report.writing.cards import (
 )
 from tests.factories import with_tables
 from tests.unit.answers.editing import Edit, base, edited, figure
+from tests.unit.answers.shared import DEFAULTS, base_of_shared, setting
 
 EAGER, FAST = (
     "unet-64px-cuda-b8-w0-fp32-e3",
@@ -164,6 +165,32 @@ def test_a_chain_goes_on_to_all_gpus_with_what_they_train_fastest() -> None:
         same = shared[shared["workload"] == row["pair"][0]["workload"]]
         assert row["on_all"] <= same["throughput_per_s"].max()
         assert "DistributedDataParallel on 2 devices" in row["all_settings"]
+
+
+@pytest.mark.parametrize(("p", "chosen"), [(0.001, "bucketview"), (0.2, "channelslast")])
+def test_on_all_gpus_a_setting_that_is_not_significantly_faster_leaves_the_simpler_one(
+    p: float, chosen: str
+) -> None:
+    _, tables = base_of_shared()
+    name = f"{DEFAULTS}+bucketview"
+    gained = figure("speedup", 1.1, 0.01) | {"speedup_p": p}
+    tables = edited(tables, setting(name, **gained))
+    for optimization, rate in ((DEFAULTS, 110.0), (name, 121.0)):
+        where, cells = {"optimization": optimization}, figure("throughput_per_s", rate, 0.1)
+        tables = edited(tables, Edit(table="variants", where=where, cells=cells))
+
+    (row,) = chains(tables)
+
+    assert row["several"]["optimization"].endswith(chosen)
+
+
+def test_only_eager_is_explained_below_the_table_where_a_row_says_so() -> None:
+    tables = studied()
+    rows = chains(tables)
+    without = [row for row in rows if row["needs"] != "only eager"]
+
+    assert "Only eager: nothing measured is significantly faster." in chain_notes(tables, rows)
+    assert "Only eager" not in " ".join(chain_notes(tables, without))
 
 
 def on_several_gpus(*, without_cpu: bool) -> Tables:
