@@ -41,6 +41,7 @@ from gpu_report.tables.bundle import (
     grouped,
     rows_of,
     shown_profiles,
+    spread_between,
     with_variants,
 )
 from gpu_report.tables.marks import INVALIDATES_ALL
@@ -249,6 +250,7 @@ _NO_TIMES: Final = ("quality", "memory_peak_mib", "memory_percent")
 """Metrics of the sources that a quality flag of a time is not about."""
 
 
+_WIDE: Final = 0.05  # an interval over its factor, from which on three digits hide it
 _METHODS: Final = {"ddp": "DDP", "dp": "DataParallel (discouraged)"}
 """Strategies whose title is too long for a column, or says too little."""
 _OF_ONE: Final = {
@@ -381,7 +383,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
         [row for row in on_several if row["is_divided"]], "base_speedup", "heading", "configuration"
     )
     compared = [
-        *(("weak: most samples/s", *_fastest(own)) for own in weak),
+        *(("weak: most samples/s", *_fastest(machine.tables, own)) for own in weak),
         *(("strong: most samples/s", row, estimate(row, "base_speedup")) for row in strong),
     ]
     advice = [(situation, *_decided(row, figure)) for situation, row, figure in compared]
@@ -392,7 +394,7 @@ def what_to_use(machine: MachineResults, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _fastest(rows: Sequence[Row]) -> tuple[Row, Estimate]:
+def _fastest(tables: Tables, rows: Sequence[Row]) -> tuple[Row, Estimate]:
     """What trains fastest on several devices, and how much faster than the fastest plain
     process.
     """
@@ -400,14 +402,16 @@ def _fastest(rows: Sequence[Row]) -> tuple[Row, Estimate]:
         max(rows, key=lambda row: float(row[f"{of}throughput_per_s"])) for of in ("", "base_")
     )
     rate = estimate(best, "throughput_per_s")
-    return best, rate.over(estimate(alone, "base_throughput_per_s"))
+    base, spread = estimate(alone, "base_throughput_per_s"), spread_between(tables, best, alone)
+    return best, rate.over(base, spread)
 
 
 def _by_memory(machine: MachineResults, rows: Iterable[Row]) -> Iterator[tuple[str, str, str]]:
     """Where FSDP2 takes less memory of each device than DistributedDataParallel of the same code
     with as many samples per device, by how much and at which speed, with what its step waits for.
     """
-    memory, rate = (ratio_of(each) for each in ("memory_allocated_most_mib", "throughput_per_s"))
+    memory = ratio_of("memory_allocated_most_mib")
+    rate = ratio_of("throughput_per_s", machine.tables)
     parts = times_by_part(machine.tables)
     for row in rows:
         for ddp in alike(rows, row, "heading", "configuration", "devices"):
@@ -426,8 +430,8 @@ def _by_memory(machine: MachineResults, rows: Iterable[Row]) -> Iterator[tuple[s
                 yield (
                     "weak: less memory than DDP",
                     _on_devices(row),
-                    f"{row['heading']} {_times(saved)} the memory and {_times(rate(row, ddp))} the "
-                    f"samples/s of DDP ({code})",
+                    f"{row['heading']}: {_times(saved)} the memory and "
+                    f"{_times(rate(row, ddp))} the samples/s of DDP ({code})",
                 )
 
 
@@ -437,10 +441,10 @@ def _decided(row: Row, figure: Estimate) -> tuple[str, str]:
     """
     side = figure.against(1.0)
     use = {"above": _on_devices(row), "unclear": "too close to call"}.get(side, "one GPU")
-    why = f"; {figure.why_unclear(1, '1')}" if side == "unclear" else ""
+    why = f", because {figure.why_unclear(1, '1')}" if side == "unclear" else ""
     whole = f"{model_cell(row)}, batch size {row['batch_size']}"
     trained = whole if row["is_divided"] else row["heading"]
-    return use, f"{trained} {_times(figure)} ({row['configuration']}{why})"
+    return use, f"{trained}, {row['configuration']}: {_times(figure)}{why}"
 
 
 def _on_devices(row: Row) -> str:
@@ -448,7 +452,10 @@ def _on_devices(row: Row) -> str:
 
 
 def _times(figure: Estimate) -> str:
-    return METRICS["speedup"].show(figure.value).plain()
+    """A factor, with its interval where that is wide."""
+    is_wide = figure.high - figure.low > _WIDE * figure.value
+    ends = {"low": figure.low, "high": figure.high} if is_wide else {}
+    return METRICS["speedup"].show(figure.value, **ends).plain()
 
 
 def threads_of(rows: Iterable[Row]) -> str:

@@ -163,6 +163,22 @@ def test_what_is_not_faster_for_sure_or_was_not_compared_is_no_advice(
     assert used(*with_scaling(machine, missing), shown) == {}
 
 
+@pytest.mark.parametrize(
+    ("half_width", "printed"), [(0.01, ": 1.50×"), (0.3, ": 1.50× (1.20 to 1.80)")]
+)
+def test_what_to_use_has_the_interval_of_a_speedup_where_it_is_wide(
+    half_width: float, printed: str
+) -> None:
+    machine, shown = scaling()
+    names = [f"strong_speedup{end}" for end in ("", "_low", "_high", "_count")]
+    figure = (1.5, 1.5 - half_width, 1.5 + half_width, 5)
+    measured = machine.tables.scaling_efficiency.assign(**dict(zip(names, figure, strict=True)))
+
+    row = used(*with_scaling(machine, measured), shown)["strong: most samples/s"]
+
+    assert row["measured"].endswith(printed)
+
+
 @pytest.mark.parametrize(("of_ddp", "saves"), [(0.8, True), (0.95, False), (1.1, False)])
 def test_fsdp_is_used_where_it_takes_a_tenth_less_memory_than_ddp_of_the_same_code(
     of_ddp: float, *, saves: bool
@@ -183,7 +199,7 @@ def test_fsdp_is_used_where_it_takes_a_tenth_less_memory_than_ddp_of_the_same_co
     if saves:
         least = found["weak: less memory than DDP"]
         assert least["use"] == "FSDP2 on 2"
-        assert least["measured"].startswith("U-Net 64px, 8 per GPU 0.80× the memory and ")
+        assert least["measured"].startswith("U-Net 64px, 8 per GPU: 0.80× the memory and ")
 
 
 def test_what_fsdp_waits_for_is_beside_its_speed_where_its_step_was_profiled() -> None:
