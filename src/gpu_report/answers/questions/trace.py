@@ -215,7 +215,9 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
         yield Answer(verdict="no", statement=f"{statement}{others}.")
         return
     first = given[0]
-    extreme = ("the worst is " if len(given) > 1 else "") + described(answered[first["variant"]])
+    worst = described(answered[first["variant"]])
+    extreme = "the worst is " * (len(given) > 1) + worst
+    where = worst + f", the worst of {len(given)}" * (len(given) > 1)
     place = f" ({first['place']})" if first["place"] else ""
     sides = {
         speedup(row, row).against(1.0)
@@ -236,7 +238,7 @@ def _advised(scope: Scope, *, advice: Advice) -> Iterator[Answer]:
             *(evidence(advice.label, _value(advice, one), "trace_advice", one) for one in given),
             *evidence_of_gain,
         ),
-        advice=f"{advice.remedy.rstrip('.')}{measured}." if pays else "",
+        advice=f"{advice.remedy.rstrip('.')}{measured or f' (found in {where})'}." if pays else "",
         gain=gain,
     )
 

@@ -156,7 +156,24 @@ def test_what_a_bound_gains_is_no_gain_of_the_option_beside_it() -> None:
 
     found = Case(finding="trace_launch_bound", verdict="yes", edits=edits).derive()
 
-    assert found.recommendation == BY_NAME["launch-bound"].remedy
+    remedy = BY_NAME["launch-bound"].remedy.rstrip(".")
+    assert found.recommendation == f"{remedy} (found in U-Net 64px on the GPU (batch size 8))."
+
+
+def test_advice_without_a_measured_gain_names_the_worst_of_its_configurations() -> None:
+    worst = {"variant": "unet-64px-cuda-b8-w0-fp32-e3"}
+    edits = [
+        given(BY_NAME["data loader"]),
+        Edit(table="trace_advice", where=worst, cells={"value": 0.9}),
+        Edit(table="variants", where={}, cells={"status": "failed"}),
+    ]
+
+    found = Case(finding="trace_data_loader", verdict="yes", edits=edits).derive()
+
+    assert re.search(
+        r"\(found in U-Net 64px on the GPU \(batch size 8\), the worst of \d+\)\.$",
+        found.recommendation,
+    )
 
 
 def test_the_gain_shown_is_without_quality_flags_where_there_is_one() -> None:
