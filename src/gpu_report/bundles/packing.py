@@ -35,11 +35,10 @@ from gpu_report.records.record import (
     TRACE_FOLDER,
     Record,
     SentinelPoint,
-    hardware_name,
 )
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
-from gpu_report.study.machine import device_name
+from gpu_report.study.machine import device_name, hardware_words
 from gpu_report.traces.tables import (
     as_csv,
     read_trace_tables,
@@ -258,7 +257,12 @@ def _manifest(
         record_schema_version=RECORD_FILE.version,
         gpu_report=__version__,
         machine=machine,
-        hardware=hardware_name(records),
+        hardware=hardware_words(
+            (record.environment for record in records),
+            gpus=max(
+                (variant.devices for record, variant in used if record.status == "ok"), default=1
+            ),
+        ),
         devices=["cpu", *sorted(accelerators)],
         study=study,
         with_traces=with_traces,

@@ -4,7 +4,6 @@ the machines that a report can show and the numbers that a document can quote fr
 
 import shlex
 from argparse import Namespace
-from collections import Counter
 from pathlib import Path
 
 from gpu_report.bundles import unpacking
@@ -23,7 +22,7 @@ from gpu_report.records.batch_sizes import SEARCHES_FOLDER
 from gpu_report.records.record import SENTINELS_FOLDER
 from gpu_report.storage.files import list_content
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
-from gpu_report.study.machine import find_machine
+from gpu_report.study.machine import find_machine, hardware_words
 
 
 def pack(arguments: Namespace) -> None:
@@ -140,11 +139,13 @@ def list_machines(arguments: Namespace) -> None:
         return
     here = find_machine()
     measured = [*(MACHINES / here.id / "runs").glob("*/record.json")]
-    accelerators = [
-        f"{number} × {name}" if number > 1 else name
-        for name, number in Counter(each.name for each in here.accelerators).items()
-    ]
-    hardware = ", ".join([*accelerators, here.cpu_model, f"{here.cores} cores"])
+    accelerators = [each.name for each in here.accelerators]
+    facts = {
+        "accelerator": ", ".join(dict.fromkeys(accelerators)),
+        "cpu_model": here.cpu_model,
+        "cpu_cores": here.cores,
+    }
+    hardware = hardware_words([facts], gpus=len(accelerators))
     rows = [(here.id, "here", str(len(measured)), "", "", hardware)]
     for bundle, manifest in find_bundles().values():
         counts = (str(manifest.records), str(manifest.dirty_records))

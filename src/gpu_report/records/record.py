@@ -33,7 +33,6 @@ from gpu_report.storage.json_files import (
     Title,
     Values,
 )
-from gpu_report.study.machine import hardware_words
 from gpu_report.study.variant import Variant
 
 SCHEMA_VERSION: Final = 2
@@ -766,19 +765,3 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + key] = value
     return flat
-
-
-def hardware_name(records: Sequence[Record]) -> str:
-    """The hardware that measured these as readers name it, with how many GPUs shared a training;
-    empty where no record has it.
-    """
-    found = hardware_words(record.environment for record in records)
-    gpus = max(
-        (
-            variant.devices
-            for record in records
-            if record.status == "ok" and (variant := record.as_variant()).device_type != "cpu"
-        ),
-        default=1,
-    )
-    return f"{gpus} × {found}" if found and gpus > 1 else found

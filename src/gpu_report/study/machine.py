@@ -108,9 +108,9 @@ def device_name(backend: str, index: int) -> str:
     return f"{backend}:{index}" if index else backend
 
 
-def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
-    """The machine that these environments were found on, for readers: `NVIDIA H100 80GB HBM3, AMD
-    EPYC, 16 cores`.
+def hardware_words(environments: Iterable[Mapping[str, Any]], *, gpus: int = 1) -> str:
+    """The machine that these environments were found on, for readers: `2 × NVIDIA H100 80GB HBM3,
+    AMD EPYC, 16 cores`, with how many GPUs shared a training.
 
     Empty where they have nothing of it.
     """
@@ -124,7 +124,8 @@ def hardware_words(environments: Iterable[Mapping[str, Any]]) -> str:
     parts = [
         str(part) for part in (facts.get("accelerator"), facts.get("cpu_model"), cores) if part
     ]
-    return re.sub(_TRADE_MARK, "", ", ".join(parts), flags=re.IGNORECASE)
+    found = re.sub(_TRADE_MARK, "", ", ".join(parts), flags=re.IGNORECASE)
+    return f"{gpus} × {found}" if found and gpus > 1 else found
 
 
 def find_machine(cache: Path = HERE) -> Machine:

@@ -15,7 +15,8 @@ from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.printing.number_format import count, counted, in_minutes
-from gpu_report.records.record import Record, hardware_name
+from gpu_report.records.record import Record
+from gpu_report.study.machine import hardware_words
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, grouped, rows_of
 from gpu_report.tables.claims import (
@@ -537,6 +538,21 @@ class MachineResults:
             for picture in found
             if not first or picture.figure.subject == subjects[picture.figure.kind]
         ]
+
+
+def hardware_name(records: Sequence[Record]) -> str:
+    """The hardware that measured these as readers name it, with how many GPUs shared a training;
+    empty where no record has it.
+    """
+    gpus = max(
+        (
+            variant.devices
+            for record in records
+            if record.status == "ok" and (variant := record.as_variant()).device_type != "cpu"
+        ),
+        default=1,
+    )
+    return hardware_words((record.environment for record in records), gpus=gpus)
 
 
 def range_words(numbers: Iterable[int]) -> str:
