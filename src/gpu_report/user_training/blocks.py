@@ -53,6 +53,8 @@ rarely.
 _PAUSE_S: Final = 1.0
 _PAUSE_STEPS: Final = 20
 """A wait that is longer than both is a pause and no wait for data."""
+READY_TIMES: Final = Path("/proc/thread-self/schedstat")
+"""On Linux: nanoseconds of this thread on the CPU, and ready for it while others had it."""
 _LEAST_S: Final = 1.0
 _MOST_WORKERS: Final = 16
 _WAIT_MARK: Final = "enumerate(DataLoader)#between steps"
@@ -303,6 +305,7 @@ class WatchedBlocks:
         self._profiles, self._profiled_ms, self._trace = 0, list[float](), b""
         self._since_profile = 0
         self._of_profile_mib = 0.0
+        self._before_profile_mib: float | None = None
 
     @property
     def pause_s(self) -> float:
@@ -338,6 +341,9 @@ class WatchedBlocks:
             self._other_threads_s = max(self._other_threads_s, passed_s)
 
     def _begin(self) -> None:
+        if self._before_profile_mib is not None:
+            self._of_profile_mib += self._memory.in_use_mib() - self._before_profile_mib
+            self._before_profile_mib = None
         self._has_anomaly_mode |= torch.is_anomaly_enabled()
         self._running = _RunningBlock(clock=step_clock(self.device), cpu_s=-self._cpu_clock())
         self._running.clock.mark()
@@ -347,7 +353,6 @@ class WatchedBlocks:
         if self._profile is not None:
             self._profile.close()
             self._profile = None
-            self._of_profile_mib += self._memory.in_use_mib()
         self._running = None
 
     def pause(self) -> None:
@@ -450,7 +455,6 @@ class WatchedBlocks:
     def _begin_profile(self) -> None:
         self._running = None
         self._since_profile = 0
-        in_use_mib = self._memory.in_use_mib()
         if threading.current_thread() is not threading.main_thread():
             self.trace_problem = (
                 "the steps are in another thread than the main one, where PyTorch's profiler may "
@@ -465,7 +469,7 @@ class WatchedBlocks:
             return
         # The script's DataLoader workers are among its processes, and it does not say which of them
         # they are.
-        workers = min(len(active_children()), _MOST_WORKERS)
+        workers, in_use_mib = min(len(active_children()), _MOST_WORKERS), self._memory.in_use_mib()
         try:
             self._profile = LightProfile(
                 self.device,
@@ -477,7 +481,7 @@ class WatchedBlocks:
         except (OSError, RuntimeError) as error:  # no folder, or another profiler of this process
             self.trace_problem = _first_line(error)
         else:
-            self._of_profile_mib -= in_use_mib  # what it leaves in memory is not the script's
+            self._before_profile_mib = in_use_mib  # what it leaves in memory is not the script's
             self._profile.begin_wait()
 
     def _go_on_profiling(self, profile: LightProfile) -> None:
@@ -521,7 +525,7 @@ def _thread_s() -> float:
     others had it.
     """
     with suppress(OSError):  # another system, or a kernel that does not count them
-        _, ready_ns, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
+        _, ready_ns, _ = READY_TIMES.read_text("ascii").split()
         return time.thread_time() + int(ready_ns) / 1e9
     return time.thread_time()
 

@@ -68,7 +68,7 @@ from gpu_report.traces.tables import (
 )
 from gpu_report.traces.timed import TimedStep, of_timed_steps
 from gpu_report.traces.trace import HOST, Trace
-from gpu_report.user_training.blocks import Measured
+from gpu_report.user_training.blocks import READY_TIMES, Measured
 from gpu_report.user_training.card import Card
 from gpu_report.user_training.run import measure_built_in, measure_own_step
 from gpu_report.user_training.step_parts import PARTS_IN_WORDS, WAITING, parts_of_steps
@@ -108,7 +108,7 @@ _ELSE_TRY: Final = {
 }
 """By the limit, for where no rule of the advice says more."""
 _LOADER: Final = "data loader"
-_PACED_BY_HOST: Final = frozenset({"host", "launch", "loader"})
+_PACED_BY_HOST: Final = frozenset({"host", "launch", "loader", "waiting"})
 """Parts whose time others on the same CPU can lengthen."""
 _SEEN_FROM: Final = 0.05
 """Waiting below this share of a step is not worth a word."""
@@ -329,14 +329,9 @@ class Profile(Card):
     @property
     def throughput_per_s(self) -> Summary:
         """All samples over all time likewise, or steps where the number of samples is not known."""
-        measured, time_ms = self.measured, self.step_time_ms
-        samples = statistics.fmean(measured.block_samples or [measured.samples or 1.0])
-        return replace(
-            time_ms,
-            value=samples * 1e3 / time_ms.value,
-            low=samples * 1e3 / time_ms.high,
-            high=samples * 1e3 / time_ms.low if time_ms.low else math.inf,
-        )
+        measured = self.measured
+        samples = measured.block_samples or [measured.samples or 1.0] * len(measured.block_times_ms)
+        return _over_time(samples, [time_ms / 1e3 for time_ms in measured.block_times_ms])
 
     @property
     def data_wait(self) -> Summary:
@@ -622,12 +617,26 @@ def _data_wait(measured: Measured) -> Summary:
     """Share of the timed blocks in which the loop waited for the loader; each block counts by its
     time.
     """
-    if not measured.data_wait_shares:
-        return NOT_MEASURED
-    waits_ms = map(mul, measured.data_wait_shares, measured.block_times_ms)
-    block_ms = statistics.fmean(measured.block_times_ms)
-    found = summarise([wait_ms / block_ms for wait_ms in waits_ms], scale="amount")
+    times_ms = measured.block_times_ms if measured.data_wait_shares else []
+    found = _over_time([*map(mul, measured.data_wait_shares, times_ms)], times_ms)
     return replace(found, high=min(found.high, 1.0))
+
+
+def _over_time(amounts: Sequence[float], times: Sequence[float]) -> Summary:
+    """The sum of one amount per block over that of its time, with Student's t interval of a ratio
+    estimator (Cochran, Sampling Techniques, 1977, chapter 6).
+    """
+    if not times:
+        return NOT_MEASURED
+    rate, mean_time = sum(amounts) / sum(times), statistics.fmean(times)
+    found = summarise(
+        [
+            rate + (amount - rate * time_) / mean_time
+            for amount, time_ in zip(amounts, times, strict=True)
+        ],
+        scale="amount",
+    )
+    return replace(found, low=max(found.low, 0.0))
 
 
 def _with_waiting(parts: dict[str, float], measured: Measured, device: str) -> dict[str, float]:
@@ -785,9 +794,11 @@ def _problem(
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
         largest = max(parts, key=parts.__getitem__)
-        paced = largest in _PACED_BY_HOST or (measured.device == CPU and largest != "waiting")
+        on_cpu = measured.device == CPU
+        # Where the clock counts waits for a turn on the CPU, others do not lengthen what is left.
+        sleeps = largest == "waiting" and on_cpu and READY_TIMES.exists()
         load = load_in_words([measured.load])
-        if load and paced:
+        if load and not sleeps and (on_cpu or largest in _PACED_BY_HOST):
             return (
                 f"not resolved: {load}, which paces this step",
                 "measure again when nothing else runs on this machine",

@@ -5,6 +5,7 @@ time.
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import chain, count, cycle, islice, pairwise, repeat
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -64,6 +65,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     )
     for module in (blocks, run, step_watch, training, workload):
         monkeypatch.setattr(module, "time", host)
+    monkeypatch.setattr(blocks, "READY_TIMES", Path("/no such file"))  # whose times are real ones
     monkeypatch.setattr(run, "synchronize", device.wait)
     monkeypatch.setattr(blocks, "synchronize", device.wait)
     monkeypatch.setattr(training, "synchronize", device.wait)
@@ -312,3 +314,16 @@ def test_cpu_time_of_a_thread_that_has_ended_is_not_lost(
 def test_anomaly_mode_of_the_loop_is_noticed(device: Device, *, is_on: bool) -> None:
     with torch.autograd.set_detect_anomaly(is_on):
         assert watched(device, [1]).has_anomaly_mode is is_on
+
+
+def test_a_thread_that_waits_for_its_turn_on_the_cpu_does_not_sleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready_times = tmp_path / "schedstat"
+    monkeypatch.setattr(blocks, "READY_TIMES", ready_times)
+    clock = blocks.cpu_clock_of(torch.device("cpu"))
+
+    without = clock()
+    ready_times.write_text("7 40000000000 3\n", "ascii")
+
+    assert clock() - without == pytest.approx(40, abs=1)

@@ -5,6 +5,7 @@ itself.
 import _thread
 import gzip
 import json
+import math
 import re
 import subprocess
 import sys
@@ -517,6 +518,35 @@ def test_the_load_of_others_leaves_the_limit_of_a_step_that_sleeps() -> None:
 
     assert sleeping.limit.startswith("waiting without the CPU")
     assert not sleeping.problem
+
+
+def test_where_no_clock_tells_a_sleep_from_a_turn_on_the_cpu_their_load_hides_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(profile_module, "READY_TIMES", Path("/no such file"))
+    load = Load(foreign_cpu_share=0.9, steal_share=None)
+
+    sleeping = judged(profile(step=partial(time.sleep, 0.002)), load=load, cpu_share=0.01)
+
+    assert sleeping.problem.startswith("not resolved: others used 90 % of the CPU time")
+
+
+def test_the_interval_of_a_rate_holds_what_differs_in_samples_and_in_time() -> None:
+    found = slow_operation()
+
+    def rate(times_ms: list[float], samples: list[float]) -> Any:
+        blocks = {"block_times_ms": times_ms, "block_samples": samples}
+        return replace(found, measured=replace(found.measured, **blocks)).throughput_per_s
+
+    unequal = rate([10.0] * 4, [8.0, 64.0, 16.0, 40.0])
+    alike = rate([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0])
+    outlier = rate([1.0, 1.0, 10.0], [8.0, 8.0, 8.0])
+
+    assert unequal.value == pytest.approx(3200)
+    assert unequal.high - unequal.low > 1000
+    assert (alike.low, alike.high) == pytest.approx((10_000, 10_000))
+    assert outlier.low == 0
+    assert math.isfinite(outlier.high)
 
 
 def test_blocks_that_differ_count_by_their_time() -> None:
