@@ -21,6 +21,7 @@ from gpu_report.bundles.manifest import (
     TABLES_FOLDER,
     FileEntry,
     Manifest,
+    Measured,
     name_of,
     read_own,
     why_no_trace,
@@ -90,10 +91,10 @@ def pack(
         FileWriteError: the target cannot be written.
     """
     if target.exists():
-        _check_replaced(target, study=study)
+        _check_replaced(target, machine=machine, study=study, with_traces=with_traces)
     runs = results / "runs"
     found, left_out = _read_all(runs, {f"*/{RECORD_NAME}": RECORD_FILE}, machine=machine)
-    records: dict[str, Record] = {name_of(path): record for path, record in found.items()}
+    records = {name_of(path): record for path, record in found.items()}
     problem_of = why_no_trace if with_traces else _problem_of_tables
     for slug in list(records):
         if problem := problem_of(runs / slug, records[slug]):
@@ -138,27 +139,26 @@ def pack(
     return manifest, left_out
 
 
-def _check_replaced(target: Path, *, study: str) -> None:
+def _check_replaced(target: Path, *, machine: str, study: str, with_traces: bool) -> None:
     try:
-        there = read_manifest(target).study
+        there = read_manifest(target)
     except BundleError as error:
         raise BundleError(
-            f"{target} is there already and is no bundle that could be replaced ({error}); remove "
-            "it, or pack into another file with --out"
+            f"{target} is there already, and is no bundle that this version reads; remove it, or "
+            "pack into another file with --out"
         ) from error
-    if there != study:
+    if (there.machine, there.study, there.with_traces) != (machine, study, with_traces):
         raise BundleError(
-            f"{target} is the bundle of the study {there!r}, not of {study!r}; pack into another "
-            f"file with --out, or make the folder {target.parent / study} for the bundles of "
-            f"{study!r}"
+            f"{target} is a bundle {'with' if there.with_traces else 'without'} traces of "
+            f"{there.machine} and the study {there.study!r}; pack into another file with --out"
         )
 
 
 def _read_all(
-    folder: Path, kinds: Mapping[str, JsonFile[Any]], *, machine: str
-) -> tuple[dict[Path, Any], dict[str, str]]:
+    folder: Path, kinds: Mapping[str, JsonFile[Measured]], *, machine: str
+) -> tuple[dict[Path, Measured], dict[str, str]]:
     """What has the current schema, by its file, and by name why the others are left out."""
-    found: dict[Path, Any] = {}
+    found: dict[Path, Measured] = {}
     left_out: dict[str, str] = {}
     for pattern, kind in kinds.items():
         for path in sorted(folder.glob(pattern)):

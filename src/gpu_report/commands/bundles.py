@@ -140,12 +140,16 @@ def list_machines(arguments: Namespace) -> None:
     here = find_machine()
     measured = [*(MACHINES / here.id / "runs").glob("*/record.json")]
     accelerators = [each.name for each in here.accelerators]
-    facts = {
-        "accelerator": ", ".join(dict.fromkeys(accelerators)),
-        "cpu_model": here.cpu_model,
-        "cpu_cores": here.cores,
-    }
-    hardware = hardware_words([facts], gpus=len(accelerators))
+    hardware = hardware_words(
+        [
+            {
+                "accelerator": ", ".join(dict.fromkeys(accelerators)),
+                "cpu_model": here.cpu_model,
+                "cpu_cores": here.cores,
+            }
+        ],
+        gpus=len(accelerators),
+    )
     rows = [(here.id, "here", str(len(measured)), "", "", hardware)]
     for bundle, manifest in find_bundles().values():
         counts = (str(manifest.records), str(manifest.dirty_records))

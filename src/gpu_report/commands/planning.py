@@ -100,13 +100,11 @@ def _show_plan_of(machine: ShownMachine) -> None:
         say("\n".join(f"  {slug}" for slug in searching))
     if not (measuring or searching):
         short = [slug for slug, record in _records(results).items() if is_short(record)]
-        fewer = f", {len(short)} of them with fewer processes than the study asks for"
-        say(f"all measured{fewer if short else ''}")
+        say("all measured" + "; these with fewer processes than the study asks for:" * bool(short))
+        for slug in short:
+            say(f"  {slug}")
         if study.minutes is not None:
             say(budget_in_words(results, read_records(results)))
-        elif short:
-            say("snakemake measures their other processes:")
-            say("\n".join(f"  {slug}" for slug in short))
 
 
 Estimate = dict[int, float]

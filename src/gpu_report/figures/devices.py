@@ -87,16 +87,17 @@ def transfers_figure(tables: Tables) -> Figure:
 
 def links_figure(tables: Tables) -> Figure:
     """Draw bus bandwidth against payload, a panel per number of devices."""
-    links, metric = tables.links.sort_values("operation"), METRICS["bus_bandwidth_gb_per_s"]
+    links = tables.links.sort_values(["devices", "operation"])
+    metric = METRICS["bus_bandwidth_gb_per_s"]
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         _mark_payload(axes, _FIRST_BUCKET, (-2, 2), ha="right")
         _mark_payload(axes, _BUCKET, (2, 2), ha="left")
-        sheet = panel["data_sheet_gb_per_s"].dropna()
-        style.set_scale(axes, "y", [*links[metric.column].dropna(), *sheet])
-        if sheet.max() > 0:
-            peak = quantity(sheet.max(), "GB/s").plain()
-            style.level(axes, sheet.max(), f"data sheet, {peak}", at_left=True, zorder=1)
+        sheets, sheet = links["data_sheet_gb_per_s"].dropna(), panel["data_sheet_gb_per_s"].max()
+        style.set_scale(axes, "y", [*links[metric.column].dropna(), *sheets])
+        if sheet > 0:
+            peak = quantity(sheet, "GB/s").plain()
+            style.level(axes, sheet, f"data sheet, {peak}", at_left=True, zorder=1)
 
     return _bandwidths_figure(
         links.assign(panel=[counted(devices, "device") for devices in links["devices"]]),
@@ -111,9 +112,10 @@ def links_figure(tables: Tables) -> Figure:
 
 
 def _bandwidths_figure(rows: pd.DataFrame, metric: Metric, *, axis: str, **how: Any) -> Figure:
-    """Draw a bandwidth by the column `bytes`, which the axis calls otherwise."""
-    by_size = rows.rename(columns={"bytes": axis}).assign(marks="")
-    return panels_figure(by_size, metric, axis=axis, tick_text=_size_text, **how)
+    """Draw a bandwidth by the column `bytes`; `axis` is how the axis is called."""
+    measured = rows.dropna(subset=metric.column)
+    by_size = measured.rename(columns={"bytes": axis}).assign(marks="")
+    return panels_figure(by_size, metric, axis=axis, tick_text=_size_text, shares_y=True, **how)
 
 
 def _size_text(payload: float, _position: int | None = None) -> str:

@@ -62,15 +62,19 @@ def panels_figure(
     height_in: float,
     draw: Callable[[Axes, pd.DataFrame], None],
     tick_text: Callable[[float, int | None], str] = style.tick_text,
+    shares_y: bool = False,
 ) -> Figure:
     """Draw `metric` along an axis of numbers: a panel for each value of the column `panel`, in it a
     line for each value of the column `by` in its look, and what `draw` adds. Hollow markers are
-    doubted numbers. `tick_text` writes the numbers on the axis.
+    doubted numbers. `tick_text` writes the numbers on the axis, and with `shares_y` panels side by
+    side have the same limits.
     """
     figure = style.new_figure(height_in=height_in)
     lines = math.ceil(rows["panel"].nunique() / columns)
     for position, (title, of_panel) in enumerate(rows.groupby("panel", sort=False), start=1):
-        axes = figure.add_subplot(lines, columns, position)
+        first = (position - 1) // columns * columns
+        beside = figure.axes[first : position - 1] if shares_y else []
+        axes = figure.add_subplot(lines, columns, position, sharey=next(iter(beside), None))
         style.set_panel_title(axes, str(title), columns=columns)
         panel = of_panel.assign(**metric.intervals(of_panel))
         draw(axes, panel)

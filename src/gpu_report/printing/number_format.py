@@ -289,7 +289,7 @@ def _exponent(value: float, *bounds: float) -> int:
 
 def _decimals(value: float, low: float | None = None, high: float | None = None) -> int:
     """Digits after the point; negative where whole tens, hundreds and so on are uncertain, but for
-    the first two digits of a value that is surely not 0.
+    the first two digits of a value that is surely not 0, as far as the largest number has room.
     """
     largest = max(abs(number) for number in (value, low, high) if number is not None)
     if largest == 0:

@@ -44,12 +44,17 @@ def find_provenance(class_path: str = "") -> Provenance:
     """The code in hand that measures a workload of this class, with the present time as that of the
     measurement.
 
-    Without a class it measures the machine alone.
+    Without a class it measures the machine alone. A workload beside the repository is no part of
+    its state; its digest alone shows a change.
     """
     commit = changes = None
     with suppress(*_NO_ANSWER):
         commit, _, top = _git("rev-parse", "HEAD", _OURS, "--show-toplevel").splitlines()
-        own = [file for file in _file_of(class_path) if file.is_relative_to(top)]
+        uncommitted = {
+            file.relative_to(top).as_posix()
+            for file in _file_of(class_path)
+            if file.is_relative_to(top) and not _git("ls-files", "--", str(file))
+        }
         # Results are left out: a bundle that was packed anew changes nothing of what is measured.
         tracked = _git("diff", "--name-only", "-z", "HEAD", "--", ":(top)", ":(top,exclude)results")
         untracked = _git(
@@ -59,9 +64,9 @@ def find_provenance(class_path: str = "") -> Provenance:
             "--full-name",
             "-z",
             "--",
-            *map(str, [_PACKAGE.parent, *own]),
+            str(_PACKAGE.parent),
         )
-        changes = sorted(filter(None, f"{tracked}\0{untracked}".split("\0")))
+        changes = sorted(uncommitted.union(f"{tracked}\0{untracked}".split("\0")) - {""})
     return Provenance(
         measured_at=utc_now(),
         boot=boot(),

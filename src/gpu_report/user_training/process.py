@@ -191,11 +191,11 @@ def train_in_fresh_process(
             f"{error}; a fresh process cannot be given that: expected functions of a module, not "
             "a lambda or an inner function, or their names as module:function"
         ) from error
-    script = Path(getattr(sys.modules["__main__"], "__file__", ""))
+    script = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
     if b"__main__" in pickled and not script.is_file():
         raise ProfileError(
-            "a fresh process cannot import what a notebook or another interactive session defines: "
-            "put these functions into a file and import them from there"
+            "a fresh process cannot import what a notebook, standard input or an interactive "
+            "session defines: put these functions into a file and import them from there"
         )
     kills_before = read_oom_kills()
     with ending_stopped(_NAME, patience_s=patience_s):  # the server may be stopped before it forks

@@ -794,11 +794,10 @@ def _problem(
     """Why no limit can be named, and what to do; two empty texts where one can."""
     if parts and is_enough:
         largest = max(parts, key=parts.__getitem__)
-        on_cpu = measured.device == CPU
         # Where the clock counts waits for a turn on the CPU, others do not lengthen what is left.
-        sleeps = largest == "waiting" and on_cpu and READY_TIMES.exists()
+        sleeps = (largest, measured.device) == ("waiting", CPU) and READY_TIMES.exists()
         load = load_in_words([measured.load])
-        if load and not sleeps and (on_cpu or largest in _PACED_BY_HOST):
+        if load and not sleeps and (measured.device == CPU or largest in _PACED_BY_HOST):
             return (
                 f"not resolved: {load}, which paces this step",
                 "measure again when nothing else runs on this machine",

@@ -164,12 +164,11 @@ def chains(tables: Tables) -> list[Row]:
 
     Factors are missing where there is nothing to compare with. `over_fastest_cpu` is the fastest
     over the CPU's fastest configuration, which has the `cpu_settings`; `on_all` is the fastest on
-    the most devices of those that are significantly faster than what they were compared with there,
-    which has the `all_settings` and whose row is `several`; `pair` has the rows
-    of the eager baseline and of the fastest, `on_one` those on one device, `on_cpu` those of the
-    CPU and its fastest. A model without an eager baseline has its fastest on the fewest devices
-    alone; where those are several, its rate on one is that of the process measured in turn. Custom
-    training loops have no row.
+    the most devices, without settings that gain nothing significant there; it has the
+    `all_settings`, and its row is `several`; `pair` has the rows of the eager baseline and of the
+    fastest, `on_one` those on one device, `on_cpu` those of the CPU and its fastest. A model
+    without an eager baseline has its fastest on the fewest devices alone; where those are several,
+    its rate on one is that of the process measured in turn. Custom training loops have no row.
     """
     variants = {row["variant"]: row for row in rows_of(tables.variants)}
     rows: list[Row] = []
@@ -212,8 +211,9 @@ def chains(tables: Tables) -> list[Row]:
             for row in widest
             for each in rows_compared_with(tables, row)
             if each["speedup_p"] >= SIGNIFICANCE
+            and len(steps_from_eager(variants[each["variant"]])) > len(steps_from_eager(row))
         }
-        gaining = [row for row in widest if row["variant"] not in vain] or widest
+        gaining = [row for row in widest if row["variant"] not in vain]
         on_all = fastest_of(gaining) if gaining else None
         plain = first if eager["optimization"] == NO_OPTIONS else None
         if plain and fastest is eager:
@@ -422,11 +422,11 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         ),
         *([f"The CPU's fastest configuration: {'; '.join(settings)}."] if settings else []),
         *(
-            ["Only eager: nothing measured is significantly faster."]
+            ["Only eager: no other configuration of the same size is significantly faster."]
             if any(row["needs"] == _ONLY_EAGER for row in rows)
             else []
         ),
-        *([f"On all GPUs, chosen likewise: {'; '.join(on_all)}."] if on_all else []),
+        *([f"On all GPUs, likewise: {'; '.join(on_all)}."] if on_all else []),
         *([f"In tokens: {'; '.join(tokens)}."] if tokens else []),
         *(["–: none, or not measured on this machine."] if _has_gaps(rows, CHAIN) else []),
         *(
@@ -609,7 +609,7 @@ def _advice(
     Before it what a step that is not busy waits for, if advice about that is open: the host's
     launches, where nothing else is left. After it what helps a busy step of short kernels; for
     devices that share a training, a larger batch, which hides what a step costs them in waits; and
-    what a busy step has not: a precision in which the GPU multiplies faster, a fused optimizer.
+    what a busy step lacks: a precision in which the GPU multiplies faster, a fused optimizer.
     """
     rules = [each["rule"] for each in _of(row, tables.trace_advice)]
     rules = [rule for rule in rules if rule != "accelerator busy"]  # it names no cause
@@ -630,8 +630,11 @@ def _advice(
     if row["devices"] > 1 and idle + exchange > 1 - ALWAYS_BUSY:
         rules.append("communication" if exchange > idle else "small kernels")
     if is_busy and row["precision"] == "fp32" and multiplying >= LEAST_TO_TRY:
-        peaks = alike(rows_of(tables.peaks), row, "device")
-        rates = {peak["precision"]: peak["value"] for peak in peaks if row["device"] != "cpu"}
+        rates = {
+            peak["precision"]: peak["value"]
+            for peak in alike(rows_of(tables.peaks), row, "device")
+            if row["device"] != "cpu"
+        }
         rules += ["tensor cores"] * (rates.get("bf16", 0.0) > rates.get("fp32", math.inf))
     is_apart = is_busy and "compile" not in steps_from_eager(row)
     return rules + ["optimizer"] * (is_apart and shares.get("optimizer", 0.0) >= LEAST_TO_TRY)

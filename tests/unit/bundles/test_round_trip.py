@@ -62,20 +62,26 @@ def test_the_same_results_give_the_same_bytes_in_another_folder_at_another_time(
     assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
 
 
-def test_only_an_older_bundle_of_the_same_study_is_replaced(results: Path, tmp_path: Path) -> None:
+def test_only_an_older_bundle_of_the_same_machine_and_study_is_replaced(
+    results: Path, tmp_path: Path
+) -> None:
     mine, other, own = (tmp_path / name for name in ("notes.txt", "other.tar.xz", "own.tar.xz"))
     mine.write_text("mine", "utf-8")
     pack(results, other, machine=MACHINE, study="other", with_traces=False)
     before = other.read_bytes()
+    packed(results, own)
 
     for target in (mine, other, tmp_path):
         with pytest.raises(BundleError, match=target.name):
             packed(results, target)
-    packed(results, own)
+    with pytest.raises(BundleError, match="without traces"):
+        packed(results, own, with_traces=True)
+    shutil.rmtree(results / "runs" / SLUGS[0])
     packed(results, own)
 
     assert mine.read_text("utf-8") == "mine"
     assert other.read_bytes() == before
+    assert read_manifest(own).records == len(SLUGS) - 1
 
 
 def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path) -> None:

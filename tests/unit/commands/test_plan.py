@@ -83,7 +83,7 @@ def test_a_plan_names_what_is_measured_with_fewer_processes_than_asked_for(
     assert main(["plan", "--configfile", config]) == 0
 
     said = capsys.readouterr().out
-    assert "all measured, 2 of them with fewer processes" in said
+    assert "all measured; these with fewer processes" in said
     assert all(variant.slug in said for variant in study.variants)
 
 

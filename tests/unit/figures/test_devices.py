@@ -18,3 +18,5 @@ def test_the_links_of_several_numbers_of_devices_have_a_panel_each_and_a_line_pe
         expected = [each["bus_bandwidth_gb_per_s"] for _, each in rows.groupby("operation")]
         assert np.concatenate(drawn) == pytest.approx(np.concatenate(expected))
     assert "25 MiB" in texts_of(figure)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["2 devices", "3 devices"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1

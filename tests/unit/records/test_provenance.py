@@ -176,19 +176,23 @@ def test_a_dirty_tree_names_tracked_changes_anywhere_and_new_files_beside_the_pa
     )
 
 
+@pytest.mark.parametrize("is_ignored", [False, True])
 def test_a_workload_that_no_commit_holds_makes_the_tree_dirty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_ignored: bool
 ) -> None:
     package, workloads = tmp_path / "src/gpu_report", tmp_path / "uncommitted_workloads"
     for folder in (package, workloads):
         folder.mkdir(parents=True)
     (package / "__init__.py").touch()
+    ignored = tmp_path / ".gitignore"
+    ignored.write_text("uncommitted_workloads" * is_ignored, "utf-8")
     commit_all(tmp_path)
     monkeypatch.setattr(provenance, "_PACKAGE", package)
     monkeypatch.syspath_prepend(str(tmp_path))
     (workloads / "nets.py").touch()
 
     uncommitted = find_provenance("uncommitted_workloads.nets:Own")
+    ignored.write_text("", "utf-8")
     commit_all(tmp_path)
     committed = find_provenance("uncommitted_workloads.nets:Own")
 

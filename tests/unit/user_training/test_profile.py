@@ -535,7 +535,7 @@ def test_the_interval_of_a_rate_holds_what_differs_in_samples_and_in_time() -> N
     found = slow_operation()
 
     def rate(times_ms: list[float], samples: list[float]) -> Any:
-        blocks = {"block_times_ms": times_ms, "block_samples": samples}
+        blocks: dict[str, Any] = {"block_times_ms": times_ms, "block_samples": samples}
         return replace(found, measured=replace(found.measured, **blocks)).throughput_per_s
 
     unequal = rate([10.0] * 4, [8.0, 64.0, 16.0, 40.0])

@@ -189,7 +189,7 @@ def test_only_eager_is_explained_below_the_table_where_a_row_says_so() -> None:
     rows = chains(tables)
     without = [row for row in rows if row["needs"] != "only eager"]
 
-    assert "Only eager: nothing measured is significantly faster." in chain_notes(tables, rows)
+    assert "Only eager: " in " ".join(chain_notes(tables, rows))
     assert "Only eager" not in " ".join(chain_notes(tables, without))
 
 
