@@ -256,7 +256,7 @@ def test_the_numbers_of_the_card_and_its_page_can_be_written(tmp_path: Path) -> 
     assert found.hardware in text
     assert duration(found.measured.block_times_ms[0] / 1e3, unit="ms").plain(unit=False) in text
     slowest = {"aten::mm", *found.tables["operations"].nlargest(3, "self_ms")["name"]}
-    assert slowest <= set(re.findall(r"[\w:]+", text))
+    assert not [name for name in slowest if name not in text]
     assert len(text) < 2_000_000
     with pytest.raises(FileWriteError, match=r"found\.html"):
         found.to_html(tmp_path / "found.html" / "found.html")
