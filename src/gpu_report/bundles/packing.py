@@ -87,7 +87,7 @@ def pack(
     Raises:
         BundleError: nothing is measured, the calibration is missing, a record is of another machine
             or of no clean commit, a bundle without traces is too large to be published, or the
-            target is there and no bundle of this study.
+            target is there and no such bundle of this machine and study.
         FileWriteError: the target cannot be written.
     """
     if target.exists():

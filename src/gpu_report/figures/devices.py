@@ -58,7 +58,8 @@ https://docs.pytorch.org/docs/stable/notes/ddp.html
 
 def transfers_figure(tables: Tables) -> Figure:
     """Draw bandwidth against copy size, a row of panels per device, a column per direction."""
-    transfers, metric = tables.transfers, METRICS["bandwidth_gb_per_s"]
+    metric = METRICS["bandwidth_gb_per_s"]
+    transfers = tables.transfers.dropna(subset=metric.column)
     directions = transfers["direction"].unique()
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
@@ -66,7 +67,7 @@ def transfers_figure(tables: Tables) -> Figure:
         ceilings = tables.peaks[tables.peaks["device"] == device].set_index("ceiling")["value"]
         peaks = ceilings[ceilings.index.isin(directions)].dropna() / 1e9
         own = transfers.loc[transfers["device"] == device, metric.column]
-        style.set_scale(axes, "y", [*own.dropna(), *peaks])
+        style.set_scale(axes, "y", [*own, *peaks])
         if direction in peaks:
             peak = quantity(peaks[direction], "GB/s").plain()
             style.level(axes, peaks[direction], f"peak, {peak}", at_left=True, zorder=1)
@@ -87,15 +88,15 @@ def transfers_figure(tables: Tables) -> Figure:
 
 def links_figure(tables: Tables) -> Figure:
     """Draw bus bandwidth against payload, a panel per number of devices."""
-    links = tables.links.sort_values(["devices", "operation"])
     metric = METRICS["bus_bandwidth_gb_per_s"]
+    links = tables.links.dropna(subset=metric.column).sort_values(["devices", "operation"])
+    all_rates = [*links[metric.column], *links["data_sheet_gb_per_s"].dropna()]
 
     def draw(axes: Axes, panel: pd.DataFrame) -> None:
         _mark_payload(axes, _FIRST_BUCKET, (-2, 2), ha="right")
         _mark_payload(axes, _BUCKET, (2, 2), ha="left")
-        sheets, sheet = links["data_sheet_gb_per_s"].dropna(), panel["data_sheet_gb_per_s"].max()
-        style.set_scale(axes, "y", [*links[metric.column].dropna(), *sheets])
-        if sheet > 0:
+        style.set_scale(axes, "y", all_rates)
+        if (sheet := panel["data_sheet_gb_per_s"].max()) > 0:
             peak = quantity(sheet, "GB/s").plain()
             style.level(axes, sheet, f"data sheet, {peak}", at_left=True, zorder=1)
 
@@ -113,8 +114,7 @@ def links_figure(tables: Tables) -> Figure:
 
 def _bandwidths_figure(rows: pd.DataFrame, metric: Metric, *, axis: str, **how: Any) -> Figure:
     """Draw a bandwidth by the column `bytes`; `axis` is how the axis is called."""
-    measured = rows.dropna(subset=metric.column)
-    by_size = measured.rename(columns={"bytes": axis}).assign(marks="")
+    by_size = rows.rename(columns={"bytes": axis}).assign(marks="")
     return panels_figure(by_size, metric, axis=axis, tick_text=_size_text, shares_y=True, **how)
 
 

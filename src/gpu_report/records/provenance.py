@@ -44,8 +44,8 @@ def find_provenance(class_path: str = "") -> Provenance:
     """The code in hand that measures a workload of this class, with the present time as that of the
     measurement.
 
-    Without a class it measures the machine alone. A workload beside the repository is no part of
-    its state; its digest alone shows a change.
+    Without a class it measures the machine alone. A workload beside the repository does not
+    belong to its state; its digest alone shows a change.
     """
     commit = changes = None
     with suppress(*_NO_ANSWER):

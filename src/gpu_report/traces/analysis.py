@@ -217,9 +217,8 @@ TRACE_CHANGES: Final = Table(
     name="trace_changes",
     meaning=(
         "One row per step time and part of it, category, operation and kernel of two traces A and "
-        "B, per step; "
-        "within each level the largest change of time first. A number that its trace's quality "
-        "gate does not trust is missing."
+        "B, per step; within each level the largest change of time first. A number that its "
+        "trace's quality gate does not trust is missing."
     ),
     columns=(
         text("level", "step, part, category, operation or kernel."),

@@ -580,12 +580,12 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
         for each in _of(row, tables.trace_unanswered)
         if row["device"] != "cpu" or each["rule"] in ASKED_OF_CPUS
     }
-    known = steps_from_eager(row)
+    known, tried = steps_from_eager(row), alike(rows_of(tables.variants), row, *_SAME_TASK)
     for rule in _advice(tables, row, shares, is_busy=is_busy, is_open=bool(WAITING & unknown)):
         option = _DONE_BY.get(rule, "")
         vain = [
             each
-            for each in alike(rows_of(tables.variants), row, *_SAME_TASK)
+            for each in tried
             if steps_from_eager(each) == {*known, option}
             and ((gain := gain_over(tables, each, row)).value <= 1 or gain.p >= SIGNIFICANCE)
         ]
