@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from gpu_report import profile
-from gpu_report.errors import ProfileError
 
 X, Y = torch.randn(256, 512), torch.randint(0, 10, (256,))
 
@@ -86,11 +85,13 @@ def test_the_memory_in_use_and_the_random_numbers_are_those_before() -> None:
     assert torch.equal(torch.cuda.get_rng_state(), numbers)
 
 
-def test_a_batch_on_the_cpu_is_refused_where_the_models_device_is_named() -> None:
+def test_a_batch_on_the_cpu_is_copied_to_the_device_that_is_named() -> None:
     model = small_model().to(accelerator())
 
-    with pytest.raises(ProfileError, match=r"^batch: it is on cpu and the model on"):
-        profile(model, (X, Y), loss=cross_entropy, device=accelerator().type)
+    found = profile(model, (X, Y), loss=cross_entropy, device=accelerator().type)
+
+    assert found.measured.device.startswith(accelerator().type)
+    assert X.device.type == "cpu"
 
 
 def test_many_small_kernels_are_limited_by_launching_and_large_ones_by_kernels() -> None:
