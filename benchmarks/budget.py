@@ -24,7 +24,7 @@ from random import Random
 from typing import Final
 
 from gpu_report.bundles.shown_machines import find_bundles, study_of
-from gpu_report.bundles.unpacking import read_manifest, records_in, results_at
+from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.records.record import Record
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.study import Study
@@ -201,8 +201,8 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=200)
     arguments = parser.parse_args()
     config = read_config(arguments.configfile)
-    for name, bundle in find_bundles().items():
-        study = study_of(config, read_manifest(bundle))
+    for name, (bundle, manifest) in find_bundles().items():
+        study = study_of(config, manifest)
         with results_at(bundle) as folder:
             measured = Measured.of(study, records_in(folder))
         print(

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_report.bundles.shown_machines import PUBLISHED, find_bundles
-from gpu_report.bundles.unpacking import read_manifest
 
 PROJECT = Path(__file__).parents[1]
 PDF = "report/gpu_report.pdf"
@@ -161,7 +160,7 @@ def _cpu_s() -> float:
 def records_to_pdf(*, cores: int = 2) -> Build:
     """Time it in a copy of the project."""
     bundles = find_bundles(PROJECT / PUBLISHED)
-    machine = max(bundles, key=lambda name: len(read_manifest(bundles[name]).variants))
+    machine = max(bundles, key=lambda name: len(bundles[name][1].variants))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "project"
         copied_project(folder)
