@@ -16,7 +16,8 @@ a thread on the host waits in the same way.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from operator import itemgetter
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -35,9 +36,6 @@ from gpu_report.traces.grouping import NS_PER_MS, STEP, Row, fits, rows_of
 from gpu_report.traces.nesting import Cover, cover, cover_of, nearest
 from gpu_report.traces.trace import MOST_RANKS, NONE, Integers, Trace
 from gpu_report.traces.vendors import compiled, first_fit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 POINT_TO_POINT: Final = "point-to-point"
 """From one rank to another: a receive waits for what is sent, which is no rank's fault, and a send
@@ -402,14 +400,19 @@ def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
 
     By rows of RANKS. None where a wait is missing, or there is one rank alone.
     """
-    frame = RANKS.from_rows(rows)
-    frame["share"] = frame["wait_ms"] / frame["wall_ms"]
-    waits = frame.pivot(index="step", columns="rank", values="share")
-    if len(waits.columns) < 2 or waits.isna().any(axis=None):
+    shares = {
+        int(of_rank[0]["rank"]): np.array([row["wait_ms"] / row["wall_ms"] for row in of_rank])
+        for of_rank in _groups(RANKS.checked(rows), "rank")
+    }
+    if (
+        len(shares) < 2
+        or len({len(each) for each in shares.values()}) > 1
+        or np.isnan([*shares.values()]).any()
+    ):
         return None
-    awaited: Any = waits.median().idxmin()
-    others = waits.drop(columns=awaited)
-    return int(awaited), float(others.sub(waits[awaited], axis="index").median().min())
+    awaited = min(shares, key=lambda rank: float(np.median(shares[rank])))
+    others = (each for rank, each in shares.items() if rank != awaited)
+    return awaited, min(float(np.median(each - shares[awaited])) for each in others)
 
 
 def slow_rank(rows: Sequence[Row]) -> int | None:
@@ -425,11 +428,16 @@ def median_ranks(rows: Sequence[Row]) -> list[Row]:
     """For each rank the medians of the columns of RANKS over the steps, and of wait_ms over wall_ms
     as wait_share.
     """
-    frame = RANKS.from_rows(rows)
-    frame["wait_share"] = frame["wait_ms"] / frame["wall_ms"]
-    by_rank = frame.groupby("rank")
-    times = [name for name in frame if name not in ("rank", "step")]
-    return _rows(by_rank[times].agg(_median).assign(steps=by_rank.size()))
+    times = [column.name for column in RANKS.columns if column not in (_RANK, STEP)]
+    return [
+        {
+            "rank": of_rank[0]["rank"],
+            **_medians(of_rank, *times),
+            "wait_share": _median([row["wait_ms"] / row["wall_ms"] for row in of_rank]),
+            "steps": len(of_rank),
+        }
+        for of_rank in _groups(RANKS.checked(rows), "rank")
+    ]
 
 
 def median_collectives(rows: Sequence[Row]) -> list[Row]:
@@ -439,29 +447,47 @@ def median_collectives(rows: Sequence[Row]) -> list[Row]:
     Of each step the rank counts where it was shortest, since that one waited least; longest_ms is
     from the rank that waited longest.
     """
-    frame = COLLECTIVES.from_rows(rows)
-    same = ["position", "group", "operation", "bytes"]
-    of_step = frame.groupby([*same, "step"], dropna=False)
-    frame["longest_ms"] = of_step["duration_ms"].transform("max")
-    shortest = frame.sort_values("duration_ms", kind="stable").drop_duplicates([*same, "step"])
-    by_collective = shortest.sort_values("step", kind="stable").groupby(same, dropna=False)
-    times = [
-        "begin_after_backward_ms",
-        "transfer_ms",
-        "exposed_ms",
-        "bus_bandwidth_gb_per_s",
-        "longest_ms",
+    same = ("position", "group", "operation", "bytes")
+    shortest = [
+        {
+            **min(of_ranks, key=itemgetter("duration_ms")),
+            "longest_ms": max(row["duration_ms"] for row in of_ranks),
+        }
+        for of_ranks in _groups(COLLECTIVES.checked(rows), *same, "step")
     ]
-    medians = by_collective[times].agg(_median)
-    return _rows(
-        medians.assign(steps=by_collective.size(), group_size=by_collective["group_size"].first())
-    )
+    return [
+        {
+            **{column: of_steps[0][column] for column in same},
+            **_medians(
+                of_steps,
+                "begin_after_backward_ms",
+                "transfer_ms",
+                "exposed_ms",
+                "bus_bandwidth_gb_per_s",
+                "longest_ms",
+            ),
+            "steps": len(of_steps),
+            "group_size": of_steps[0]["group_size"],
+        }
+        for of_steps in _groups(shortest, *same)
+    ]
 
 
-def _median(column: "pd.Series[float]") -> float:
-    """Missing where a number is missing in any row."""
-    return float(column.median(skipna=False))
+def _groups(rows: Sequence[Row], *columns: str) -> list[list[Row]]:
+    """The rows that have the same in these columns, in the order of the first of them; numbers that
+    are missing, NaN, are the same.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        key = (row[column] for column in columns)
+        groups[tuple(None if value != value else value for value in key)].append(row)
+    return sorted(groups.values(), key=lambda group: group[0][columns[0]])
 
 
-def _rows(frame: "pd.DataFrame") -> list[Row]:
-    return cast("list[Row]", frame.reset_index().to_dict("records"))
+def _medians(rows: Sequence[Row], *columns: str) -> Row:
+    return {column: _median([row[column] for row in rows]) for column in columns}
+
+
+def _median(values: Sequence[float]) -> float:
+    """Missing where any of them is."""
+    return float(np.median(values))

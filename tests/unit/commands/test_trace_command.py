@@ -56,10 +56,8 @@ def test_a_summary_shows_where_the_time_went(
     assert "checks passed" in shown
 
 
-@pytest.mark.parametrize(("wait_us", "named"), [(250, "Rank 0"), (20, "No rank")])
-def test_a_folder_of_ranks_shows_which_of_them_is_slow(
-    wait_us: int, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def write_ranks(folder: Path, *, wait_us: int) -> None:
+    """The traces of two ranks, in a folder; in each of five steps rank 1 waits for rank 0."""
     for rank, duration_us in enumerate((100, 100 + wait_us)):
         events = [
             event
@@ -76,10 +74,17 @@ def test_a_folder_of_ranks_shows_which_of_them_is_slow(
             )
         ]
         write(
-            tmp_path / f"{rank}.pt.trace.json",
+            folder / f"{rank}.pt.trace.json",
             events,
             distributedInfo={"rank": rank, "world_size": 2},
         )
+
+
+@pytest.mark.parametrize(("wait_us", "named"), [(250, "Rank 0"), (20, "No rank")])
+def test_a_folder_of_ranks_shows_which_of_them_is_slow(
+    wait_us: int, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_ranks(tmp_path, wait_us=wait_us)
 
     assert main(["trace", str(tmp_path)]) == 0
 
@@ -196,12 +201,11 @@ def test_columns_of_all_tables_name_those_of_traces_and_of_the_study(
     }
 
 
-def test_looking_at_a_trace_imports_neither_pandas_nor_torch(
-    plain_trace: Path, tmp_path: Path
-) -> None:
+def test_looking_at_traces_of_ranks_imports_neither_pandas_nor_torch(tmp_path: Path) -> None:
+    write_ranks(tmp_path, wait_us=250)
     program = (
         "import sys; from gpu_report.cli import main; "
-        f"main(['trace', {str(plain_trace)!r}, '--out', {str(tmp_path / 'tables')!r}]); "
+        f"main(['trace', {str(tmp_path)!r}, '--out', {str(tmp_path / 'tables')!r}]); "
         "sys.exit(bool({'pandas', 'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )
 
