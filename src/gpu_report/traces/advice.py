@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -61,7 +62,10 @@ _FEWER_EXCHANGES: Final = (
     "normalization in one kernel)."
 )
 _ELIGIBLE_FROM: Final = 0.10
-"""Share of the device time from which on convolutions and matrix products are worth a word."""
+"""Share of the device time from which on operations that tensor cores can do are worth a word."""
+
+UNRECORDED: Final = "nothing recorded"
+"""Name of the advice about time without an operation, a kernel, a driver call or the loader."""
 
 _ASKED_BY: Final = {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}
 """Operations that wait as the program wrote them; what waits outside of every operation asked for
@@ -211,7 +215,12 @@ def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
     )
 
 
-def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
+def _nothing_recorded(gate: Gate, _: object = None) -> Iterator[Found]:
+    share = _share_of_time(gate.required(STEPS, "other_ms", *_WHOLE_STEP), "other_ms")
+    yield Found(share, share, f"Nothing was recorded in {_part(share)} of the time.")
+
+
+def _tensor_cores(gate: Gate, trace: Trace, *, categories: Mapping[str, str]) -> Iterator[Found]:
     """An operation counts with all its kernels as soon as one uses tensor cores, since some only
     change the layout. So it does where kernels whose names do not show it take half of its time.
     """
@@ -223,7 +232,7 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     if cores is None:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
-    rows = [row for row in all_rows if row["category"] in ("convolution", "matrix product")]
+    rows = [row for row in all_rows if row["category"] in categories]
     known_ms: Counter[str] = Counter()
     for row in rows:
         sign = {"no": 1, "unknown": -1}.get(row["tensor_cores"], -math.inf)
@@ -242,7 +251,7 @@ def _tensor_cores(gate: Gate, trace: Trace) -> Iterator[Found]:
     yield Found(
         share,
         at_stake,
-        f"{_part(share)} of the time of convolutions and matrix products runs in kernels "
+        f"{_part(share)} of the time of {' and '.join(categories.values())} runs in kernels "
         "without tensor cores.",
         longest["source"] or longest["operation"],
         remedy=cores.remedy,
@@ -412,13 +421,25 @@ ALL_ADVICE: Final = (
         is_floor=True,
     ),
     Advice(
+        name=UNRECORDED,
+        threshold=0.20,
+        unit="1",
+        reason="Without this time the step would be at least 1.25 times as fast (Amdahl's law).",
+        remedy="See what the program does there: Python of its own, which cProfile or py-spy "
+        "shows, or a wait. In a record_function block, a part of the step is named in the trace.",
+        find=_nothing_recorded,
+    ),
+    Advice(
         name="tensor cores",
         threshold=0.50,
         unit="1",
         reason="Names do not always show it, so that most of the time, and not one kernel, has to "
         "be without.",
         remedy=MATRIX_CORES[-1].remedy,
-        find=_tensor_cores,
+        find=partial(
+            _tensor_cores,
+            categories={"convolution": "convolutions", "matrix product": "matrix products"},
+        ),
         least_at_stake=0.05,
         question="Does any configuration leave tensor cores unused?",
         holds="Convolutions and matrix products ran without tensor cores",
@@ -427,6 +448,15 @@ ALL_ADVICE: Final = (
         "to use them,",
         label="time without tensor cores",
         helpful=("tf32", "bf16"),
+    ),
+    Advice(
+        name="tensor cores of recurrent layers",
+        threshold=0.50,
+        unit="1",
+        reason="As for other matrix products, of which recurrent layers mostly consist.",
+        remedy=MATRIX_CORES[-1].remedy,
+        find=partial(_tensor_cores, categories={"recurrent": "recurrent layers"}),
+        least_at_stake=0.05,
     ),
     Advice(
         name="peak memory",

@@ -52,7 +52,7 @@ from gpu_report.tables.statistics import (
     Summary,
     summarise,
 )
-from gpu_report.traces.advice import weigh
+from gpu_report.traces.advice import UNRECORDED, weigh
 from gpu_report.traces.analysis import device_model
 from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.operations import CATEGORY_TIMES, OPERATIONS
@@ -550,7 +550,7 @@ def analysed(measured: Measured, *, too_few: tuple[str, str]) -> Profile:
             at_stake=at_stake,
         )
         for at_stake, row in (weigh(as_timed, trace)[0] if trace is not None else [])
-        if at_stake or row["rule"] in _NOT_ABOUT_TIME
+        if (at_stake or row["rule"] in _NOT_ABOUT_TIME) and row["rule"] != UNRECORDED
     ]
     suggestions = [
         *_this_process(measured, parts),

@@ -65,7 +65,8 @@ class TraceAnalysis:
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The tables over the profiled steps by name; `gpu-report columns` explains them.
 
-        Those of a folder have the column `rank` too. Numbers that the trace's checks do not let
+        Those of a folder have the column `rank` too, or `file` if the traces are not of different
+        ranks. Numbers that the trace's checks do not let
         through are NaN; the table `quality` says why.
         """
         return {table.name: self._frame(table) for table in TRACE_TABLES}
@@ -117,7 +118,8 @@ class TraceAnalysis:
             for column, withheld in each.gate.withheld(table).items():
                 frame[column] = frame[column].mask(np.array(withheld))
             if self.path.is_dir() and _RANK not in frame:
-                frame.insert(0, _RANK, each.rank if have_own_ranks(self.ranks) else label)
+                is_rank = have_own_ranks(self.ranks)
+                frame.insert(0, _RANK if is_rank else "file", each.rank if is_rank else label)
             frames.append(frame)
 
         import pandas as pd  # which `from_rows` has asked for

@@ -32,6 +32,7 @@ def step_row(**changed: Any) -> dict[str, Any]:
         "exposed_communication_ms": 0.0,
         "device_busy_ms": 90.0,
         "host_busy_ms": 50.0,
+        "other_ms": 0.0,
         **changed,
     }
 
@@ -89,10 +90,12 @@ def rules(tables: Tables, trace: Trace) -> list[str]:
 
 
 LIMITED: Tables = {
-    STEPS: [step_row(loader_ms=10.0, exposed_communication_ms=20.0, device_busy_ms=20.0)],
+    STEPS: [
+        step_row(loader_ms=10.0, exposed_communication_ms=20.0, device_busy_ms=20.0, other_ms=30.0)
+    ],
     IDLE: [gap_row("allocator", 5.0), gap_row("synchronisation", 1.0)],
     LAUNCHES: [launch_row(launch_bound_share=0.5, short_share=0.9)],
-    KERNELS: [kernel_row()],
+    KERNELS: [kernel_row(), kernel_row(category="recurrent")],
     COPIES: [{"host_memory": "pageable", "total_ms": 5.0, "copies": 2}],
     MEMORY: [{"device": "cuda", "allocated_mib": 50.0, "reserved_mib": 99.0}],
 }
@@ -162,6 +165,16 @@ def shared_trace() -> Trace:
             {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="unknown")]},
             {STEPS: [step_row()], KERNELS: [kernel_row(tensor_cores="no")]},
             "tensor cores",
+        ),
+        (
+            {STEPS: [step_row()], KERNELS: [kernel_row(category="recurrent", tensor_cores="yes")]},
+            {STEPS: [step_row()], KERNELS: [kernel_row(category="recurrent", tensor_cores="no")]},
+            "tensor cores of recurrent layers",
+        ),
+        (
+            {STEPS: [step_row(other_ms=19.9)]},
+            {STEPS: [step_row(other_ms=20.0)]},
+            "nothing recorded",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -69,7 +69,10 @@ def test_a_folder_shows_which_ranks_it_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("info", [{"rank": "0", "world_size": True}, "none", None, []])
 def test_odd_metadata_is_not_guessed_at(tmp_path: Path, info: object) -> None:
     path = write(
-        tmp_path / "trace.json", [step(1, 0, 100)], distributedInfo=info, deviceProperties=info
+        tmp_path / "trace.json",
+        [step(1, 0, 100), operation("aten::mm", 0, 100)],
+        distributedInfo=info,
+        deviceProperties=info,
     )
 
     analysed = analyse(path)

@@ -60,6 +60,16 @@ def test_of_a_folder_each_row_names_its_rank(tmp_path: Path) -> None:
     assert "rank" in found.tables["operation_shapes"].columns
 
 
+def test_of_a_folder_with_two_cycles_of_one_process_each_row_names_its_file(tmp_path: Path) -> None:
+    for cycle in (1, 2):
+        written(tmp_path / f"{cycle}.json")
+
+    steps = gpu_report.trace(tmp_path).tables["steps"]
+
+    assert steps["file"].tolist() == ["1.json", "2.json"]
+    assert "rank" not in steps
+
+
 def test_a_number_that_a_check_withholds_is_missing_and_the_check_says_so(tmp_path: Path) -> None:
     graph = span("cuda_runtime", "cudaGraphLaunch", 100, 50, on=(100, 100), correlation=1)
     file = write(
