@@ -27,6 +27,7 @@ from gpu_report.study.strategies import SINGLE
 from gpu_report.study.study import Protocol, Study
 from gpu_report.study.variant import Variant
 from gpu_report.tables.claims import FIRST_PROCESSES, is_short, process_s, spent_s
+from gpu_report.tables.marks import load_in_words
 
 _COMPILING_S: Final = 40.0
 """A guess, since a probe compiles nothing."""
@@ -199,6 +200,10 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
             _probe(next(iter(unknown.values())), results)  # imports PyTorch for those after it
             probes = {model: _probe(variant, results) for model, variant in unknown.items()}
         known |= {model: record for model, record in probes.items() if record is not None}
+        trained = [record for record in probes.values() if record is not None]
+        loads = [repetition.load for record in trained for repetition in record.repetitions]
+        if load := load_in_words(loads):
+            say(f"{load} meanwhile, which can make the estimate several times too long")
         if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
             say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")
     return {

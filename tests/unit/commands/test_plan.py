@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from gpu_report.cli import main
+from gpu_report.commands import planning
 from gpu_report.commands.overview import state_of, waiting
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records import provenance
@@ -85,6 +86,21 @@ def test_a_plan_names_what_is_measured_with_fewer_processes_than_asked_for(
     said = capsys.readouterr().out
     assert "all measured; these with fewer processes" in said
     assert all(variant.slug in said for variant in study.variants)
+
+
+def test_a_plan_says_when_other_programs_slowed_what_it_estimates_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = write_small_study(tmp_path)
+    for share, is_said in ((0.75, True), (0.01, False)):
+        probed = make_record("linear_regression-cpu-b8000-w0-fp32-e2x5", foreign_cpu_share=share)
+        monkeypatch.setattr(planning, "measure_unprofiled", lambda *_, machine, it=probed: it)
+
+        assert main(["plan", "--configfile", config]) == 0
+
+        said = capsys.readouterr().out
+        assert ("others used 75 % of the CPU time meanwhile" in said) == is_said
 
 
 def test_a_plan_says_whose_code_its_estimate_runs(
