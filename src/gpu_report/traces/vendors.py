@@ -160,7 +160,8 @@ MATRIX_CORES: Final = (
         since=(8, 0),
         before=_ANY_VERSION,
         remedy="Train in bfloat16 with torch.autocast, or allow TF32: "
-        'torch.set_float32_matmul_precision("high").',
+        'torch.set_float32_matmul_precision("high") for matrix products, and for convolutions and '
+        "recurrent layers torch.backends.cudnn.allow_tf32 = True, which is the default.",
     ),
 )
 """The first whose device the name fits and whose versions hold the computing capability counts.
