@@ -1,6 +1,4 @@
-"""Numbers that a call is given, checked with one line of error each; light, since a script that is
-watched imports this.
-"""
+"""Numbers that a call is given, checked with one line of error each."""
 
 import math
 import operator

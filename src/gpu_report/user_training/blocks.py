@@ -33,6 +33,7 @@ from gpu_report.measure.training import warm_up
 from gpu_report.measure.world import ALONE
 from gpu_report.records.record import Load, MemoryKind, is_as_timed
 from gpu_report.study.study import Protocol
+from gpu_report.user_training.ranks import is_distributed
 
 RULES: Final = Protocol(repetitions=1, profile_steps=5, timed_epochs=8)
 """The study's rules of warm-up and of enough, with a block for an epoch; this number of blocks
@@ -196,7 +197,6 @@ class LightProfile:
         steps: How many are recorded.
         warm_up_steps: How many before them are not.
         run_id: Written into the trace.
-        is_distributed: Whether there is a process group, of which PyTorch names the rank.
 
     Attributes:
         times_ms: Of the steps until now, each with the wait before it; once there is a trace, of
@@ -214,7 +214,6 @@ class LightProfile:
         steps: int,
         warm_up_steps: int,
         run_id: str,
-        is_distributed: bool = False,
     ) -> None:
         self._device, self._steps, self._warm_up_steps = device, steps, warm_up_steps
         self._temporary = tempfile.TemporaryDirectory(
@@ -229,7 +228,7 @@ class LightProfile:
                 steps=steps,
                 warm_up_steps=warm_up_steps,
                 device=device,
-                world=replace(ALONE, is_launched=is_distributed),
+                world=replace(ALONE, is_launched=is_distributed()),
                 folder=self._folder,
                 run_id=run_id,
                 recorded=LIGHT,
@@ -292,9 +291,8 @@ class WatchedBlocks:
         trace_problem: Why no step can be profiled, in a clause; else empty.
     """
 
-    def __init__(self, *, is_distributed: bool, trace_problem: str) -> None:
-        self._is_distributed, self.trace_problem = is_distributed, trace_problem
-        self._pids = [os.getppid()] if is_distributed else []  # which has started the other ranks
+    def __init__(self) -> None:
+        self.trace_problem = ""
         self._first_s: list[float] = []
         self._timed: list[Block] = []
         self._ended: _RunningBlock | None = None
@@ -410,6 +408,8 @@ class WatchedBlocks:
         self._first_s.append(time.perf_counter() - began_s)
         self._step_s = min(self._first_s[1:] or self._first_s)
         self._steps = steps_of_block(self._step_s * 1e3)
+        # Its parent has started the other ranks.
+        self._pids = [os.getppid()] if is_distributed() else []
         self._cpu_times = read_cpu_times(self._pids)
         self._cpu_clock = cpu_clock_of(self.device)
         self._other_threads_before_s = other_threads_s()
@@ -476,7 +476,6 @@ class WatchedBlocks:
                 steps=RULES.profile_steps,
                 warm_up_steps=profiler_warm_up_steps(workers),
                 run_id="gpu_report.step",
-                is_distributed=self._is_distributed,
             )
         except (OSError, RuntimeError) as error:  # no folder, or another profiler of this process
             self.trace_problem = _first_line(error)

@@ -28,7 +28,7 @@ from typing import Any, Final, TypeGuard
 
 import psutil
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from gpu_report.errors import GpuReportError, MachineError, ProfileError
@@ -54,6 +54,7 @@ from gpu_report.measure.run import PATIENCE_S, Stopped
 from gpu_report.study.options import Optimization, joined
 from gpu_report.user_training.arguments import require_whole
 from gpu_report.user_training.blocks import Measured
+from gpu_report.user_training.ranks import is_distributed
 from gpu_report.user_training.restoring import left_as_found, modules_within
 from gpu_report.user_training.run import StepRun, built_in_step
 from gpu_report.user_training.workload import (
@@ -316,7 +317,7 @@ def train_in_this_process(training: OwnTraining) -> OwnResult | Stopped:
             reason="a failed graph capture can abort this process later; pass a function that "
             "builds the model",
         )
-    if distributed.is_available() and distributed.is_initialized():
+    if is_distributed():
         return Stopped(
             status="skipped",
             reason="a process group is running; pass a function that builds the model",

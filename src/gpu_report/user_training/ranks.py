@@ -28,6 +28,11 @@ _CALLS: Final = count()
 _FAILED: Final = "!"
 
 
+def is_distributed() -> bool:
+    """Whether this process is one of a process group."""
+    return distributed.is_available() and distributed.is_initialized()
+
+
 @dataclass(kw_only=True, eq=False)
 class Ranks:
     """One of `size` processes that decide together; a process without others decides alone."""
@@ -45,8 +50,7 @@ class Ranks:
         Raises:
             ProfileError: a rank has not called in time.
         """
-        has_group = distributed.is_available() and distributed.is_initialized()
-        size = distributed.get_world_size() if has_group else 1
+        size = distributed.get_world_size() if is_distributed() else 1
         if size == 1:
             return cls()
         store = distributed.distributed_c10d._get_default_store()

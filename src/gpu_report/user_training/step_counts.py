@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 COUNTS_FILE: Final = "GPU_REPORT_STEP_COUNTS"
 """The environment variable with the file's path; a script that finds none reports nothing."""
 
@@ -102,8 +104,6 @@ def read_counts(path: Path) -> StepCounts | None:
     """What the script wrote last; None if it marked no step, ended before it could write, or wrote
     anything else.
     """
-    import msgspec  # not at the top: the watched script imports this module and only writes
-
     try:
         with path.open("rb") as file:
             found = msgspec.json.decode(file.read(_LINE_BYTES), type=StepCounts)

@@ -8,8 +8,7 @@ The time between the end of a step and the beginning of the next is the wait for
 waited for in the first steps and in the profiled ones; on an accelerator blocks are timed by
 events, which are read a block later. A pause, such as an evaluation, drops the block or profile
 that it is in, and so does a step with a new batch size; a pause that a trainer announces is left
-out of its block. All pauses are added up. What this needs beside PyTorch is imported at the end of
-the first step, outside of what is timed.
+out of its block. All pauses are added up.
 """
 
 import os
@@ -17,14 +16,13 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 
+from gpu_report.user_training.blocks import Measured, WatchedBlocks
+from gpu_report.user_training.ranks import is_distributed
 from gpu_report.user_training.step_counts import BatchSizes, StepCounts
-
-if TYPE_CHECKING:
-    from gpu_report.user_training.blocks import Measured, WatchedBlocks
 
 TICK_S: Final = 1.0
 
@@ -45,13 +43,13 @@ class StepWatch:
         announced_s: Of the pauses that a trainer announced.
         stalled_s: Of those that nobody announced, such as a loader that stalls.
         looped_s: From the first step to the last but for announced pauses.
-        trace_problem: Why no step could be profiled, in a clause; else empty.
+        blocks: Of the steps that are measured.
     """
 
     def __init__(self, *listeners: Listener) -> None:
         self.steps = self.ignored = self.pauses = 0
         self.announced_s = self.stalled_s = self.looped_s = 0.0
-        self.trace_problem = ""
+        self.blocks = WatchedBlocks()
         self._listeners = listeners
         self._made_in = os.getpid()
         self._thread: int | None = None
@@ -61,7 +59,6 @@ class StepWatch:
         self._sizes = BatchSizes()
         self._ended_s: float | None = None
         self._paused_s: float | None = None
-        self._blocks: WatchedBlocks  # from the end of the first step on
         self._tick_s = 0.0
 
     @property
@@ -72,7 +69,7 @@ class StepWatch:
     @cached_property
     def _rank(self) -> int:
         """Asked at the first step; a script may end its process group before the card."""
-        return torch.distributed.get_rank() if _is_distributed() else 0
+        return torch.distributed.get_rank() if is_distributed() else 0
 
     def begin(self) -> bool:
         """Whether the step that begins is measured; if so, `end` or `drop` must follow."""
@@ -88,15 +85,15 @@ class StepWatch:
             self._ended_s = now_s
             return True
         waited_s = now_s - self._ended_s
-        if waited_s > self._blocks.pause_s:
+        if waited_s > self.blocks.pause_s:
             self.pauses += 1
             self.stalled_s += waited_s
             self.looped_s += waited_s
             self._ended_s = now_s
-            self._blocks.drop()
+            self.blocks.drop()
             return True
         self._waited_s += waited_s
-        self._blocks.begin_step(waited_s)
+        self.blocks.begin_step(waited_s)
         return True
 
     def end(self, samples: int | None) -> None:
@@ -109,14 +106,8 @@ class StepWatch:
             self._samples += samples
             self._steps_with_samples += 1
             if self._sizes.add(samples):
-                self._blocks.drop()
-        if self.steps == 1:
-            from gpu_report.user_training.blocks import WatchedBlocks
-
-            self._blocks = WatchedBlocks(
-                is_distributed=_is_distributed(), trace_problem=self.trace_problem
-            )
-        self._blocks.end_step(began_s)
+                self.blocks.drop()
+        self.blocks.end_step(began_s)
         self._ended_s = time.perf_counter()
         self.looped_s += self._ended_s - began_s
         if self._ended_s >= self._tick_s:
@@ -126,8 +117,7 @@ class StepWatch:
         """The step has raised, and the block that it is in is not timed."""
         self._is_inside = False
         self._ended_s = self._paused_s = None
-        if self.steps:
-            self._blocks.drop()
+        self.blocks.drop()
 
     def pause(self) -> None:
         """What follows until `resume`, such as an evaluation, is neither timed nor profiled,
@@ -142,7 +132,7 @@ class StepWatch:
             or not self._is_in_thread
         ):
             return
-        self._blocks.pause()
+        self.blocks.pause()
         self._paused_s = time.perf_counter()
         self.pauses += 1
 
@@ -154,23 +144,22 @@ class StepWatch:
         self._paused_s = None
         self.announced_s += lasted_s
         self._ended_s += lasted_s
-        self._blocks.resume(lasted_s)
+        self.blocks.resume(lasted_s)
 
     @property
     def _is_in_thread(self) -> bool:
         return self._thread == threading.get_ident() and self._made_in == os.getpid()
 
-    def finish(self) -> "Measured | None":
+    def finish(self) -> Measured | None:
         """What was measured until now; None without a step. A profile that is not complete is
         dropped.
         """
         if not self.steps:
             return None
-        self._blocks.drop()
+        self.blocks.drop()
         self._tick()
-        self.trace_problem = self._blocks.trace_problem
         samples = self._samples / self.steps if self._steps_with_samples == self.steps else None
-        return self._blocks.measured(
+        return self.blocks.measured(
             passed_s=self.looped_s + self.announced_s,
             may_be_on_host=samples is None,
             samples=samples,
@@ -179,8 +168,8 @@ class StepWatch:
 
     def _tick(self) -> None:
         self._tick_s = time.perf_counter() + TICK_S
-        self._blocks.read_threads()
-        device = self._blocks.device
+        self.blocks.read_threads()
+        device = self.blocks.device
         properties = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
         counts = StepCounts(
             moment_s=time.monotonic(),
@@ -194,13 +183,9 @@ class StepWatch:
             listener(counts)
 
 
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
 def rank() -> int:
     """Of this process among those of its training, as far as it is known by now."""
-    if _is_distributed():
+    if is_distributed():
         return torch.distributed.get_rank()
     number = os.environ.get("RANK", "")
     return int(number) if number.isdecimal() else 0

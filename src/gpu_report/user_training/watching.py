@@ -3,9 +3,6 @@ the end.
 
 steps -> StepWatch -> at the end of the process or of `with gpu_report.watch():` the card of
 `profile`, and a tree
-
-Nothing but PyTorch is imported before the first step has ended, and nothing of the report before
-the end.
 """
 
 import atexit
@@ -18,12 +15,23 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from gpu_report.answers.phrases import CPU
+from gpu_report.answers.question import HALF
 from gpu_report.errors import GpuReportError, ProfileError, lacking
 from gpu_report.printing.number_format import count, counted, duration, share
 from gpu_report.printing.terminal import clean, say
+from gpu_report.storage.files import write_errors
+from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
+from gpu_report.traces.phases import OTHER_PHASE, PHASES
+from gpu_report.traces.quality import Gate
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.timeline import PHASE_LANE, TIMELINE
+from gpu_report.traces.trace import HOST
 from gpu_report.user_training.arguments import require_whole
+from gpu_report.user_training.blocks import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, RULES
+from gpu_report.user_training.profile import Profile, analysed, paragraph
 from gpu_report.user_training.step_counts import (
     LINE_TO_ADD,
     CountsWriter,
@@ -31,9 +39,6 @@ from gpu_report.user_training.step_counts import (
     rates,
 )
 from gpu_report.user_training.step_watch import StepWatch, rank
-
-if TYPE_CHECKING:
-    from gpu_report.user_training.profile import Profile
 
 _NO_STEP: Final = (
     "insufficient data: no step ended without an error; "
@@ -103,7 +108,7 @@ class Watched(StepWatch):
         profile: As `gpu_report.profile` returns it; None before the end, and without a step.
     """
 
-    profile: "Profile | None" = None
+    profile: Profile | None = None
 
     def __init__(self, tensorboard: Path | str | None = None) -> None:
         folders = [] if tensorboard is None or rank() else [Path(tensorboard)]
@@ -149,7 +154,7 @@ def watch(*, tensorboard: Path | str | None = None, profile: bool = True) -> Ite
     """
     watched = Watched(tensorboard)
     if not profile:
-        watched.trace_problem = "profile=False was given"
+        watched.blocks.trace_problem = "profile=False was given"
     try:
         yield watched
     finally:
@@ -167,8 +172,6 @@ class Scalars:
             from tensorboard.summary.writer.record_writer import RecordWriter
         except ModuleNotFoundError as error:
             raise ProfileError(lacking(error)) from error
-
-        from gpu_report.storage.files import write_errors
 
         with write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -224,7 +227,7 @@ def _close_all() -> None:
             exec("raise KeyboardInterrupt")
 
 
-def _say_card(step_watch: StepWatch) -> "Profile | None":
+def _say_card(step_watch: StepWatch) -> Profile | None:
     """Print the card to standard error; the first rank's alone, and never that of a fork."""
     if not step_watch.is_ours:
         return None
@@ -241,14 +244,10 @@ def _say_card(step_watch: StepWatch) -> "Profile | None":
     return found
 
 
-def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
+def _card(step_watch: StepWatch) -> tuple[Profile | None, list[str]]:
     measured = step_watch.finish()
     if measured is None:
         return None, [_NO_STEP]
-    from gpu_report.answers.question import HALF
-    from gpu_report.user_training.blocks import BLOCKS_BEFORE_PROFILE, FIRST_STEPS, RULES
-    from gpu_report.user_training.profile import analysed, paragraph
-
     profiled = RULES.profile_steps
     needed = FIRST_STEPS + measured.block_steps * BLOCKS_BEFORE_PROFILE + profiled + 1
     too_few = (
@@ -258,8 +257,8 @@ def _card(step_watch: StepWatch) -> "tuple[Profile | None, list[str]]":
         f"train for at least {count(needed).plain()} steps, more with DataLoader workers; between "
         f"two pauses at least {count(max(measured.block_steps, profiled)).plain()}",
     )
-    if step_watch.trace_problem:
-        too_few = (f"no step was profiled: {step_watch.trace_problem}", _WHEN_NOT_PROFILED)
+    if why := step_watch.blocks.trace_problem:
+        too_few = (f"no step was profiled: {why}", _WHEN_NOT_PROFILED)
     found = analysed(measured, too_few=too_few)
     if step_watch.stalled_s > HALF * step_watch.looped_s:
         paused = _of_loop(step_watch.stalled_s, step_watch.looped_s)
@@ -292,16 +291,13 @@ def _of_loop(part_s: float, loop_s: float) -> str:
     )
 
 
-def _tree(found: "Profile") -> list[str]:
+def _tree(found: Profile) -> list[str]:
     """What a step goes into: the wait, and the rest as the profiled steps divide it; the limit is
     marked.
 
     The wait is the timed one on the CPU. An accelerator may still work meanwhile, so there it is
     that of the profiled steps, which wait for the device, and without them there is no tree.
     """
-    from gpu_report.answers.phrases import CPU
-    from gpu_report.tables.statistics import FEWEST_FOR_INTERVAL
-
     if found.data_wait.count < FEWEST_FOR_INTERVAL:
         return []
     inside, python = _parts_of_profiled_step(found)
@@ -330,13 +326,11 @@ def _tree(found: "Profile") -> list[str]:
 
 
 def _marks(
-    found: "Profile", parts: Mapping[str, float], python: Mapping[str, float]
+    found: Profile, parts: Mapping[str, float], python: Mapping[str, float]
 ) -> dict[str, str]:
     """What follows a part of the tree: at the limit, or of several that are the limit at the
     largest; else nothing.
     """
-    from gpu_report.answers.question import HALF
-
     limit = max(found.parts, key=found.parts.__getitem__, default="")
     if found.problem or found.parts[limit] <= HALF:
         return {}
@@ -352,7 +346,7 @@ def _marks(
     return {largest: f"  <- {'largest part of the ' if len(among) > 1 else ''}limit"}
 
 
-def _parts_of_profiled_step(found: "Profile") -> tuple[dict[str, float], dict[str, float]]:
+def _parts_of_profiled_step(found: Profile) -> tuple[dict[str, float], dict[str, float]]:
     """Shares of the profiled steps without the wait, and what of each is no operation: by the
     phases of the device, or of the host where that sets the pace.
 
@@ -360,12 +354,6 @@ def _parts_of_profiled_step(found: "Profile") -> tuple[dict[str, float], dict[st
     Residual is what is left: between two phases, and on a device while it waits. None where the
     trace cannot be trusted.
     """
-    from gpu_report.traces.phases import OTHER_PHASE, PHASES
-    from gpu_report.traces.quality import Gate
-    from gpu_report.traces.steps import STEPS
-    from gpu_report.traces.timeline import PHASE_LANE, TIMELINE
-    from gpu_report.traces.trace import HOST
-
     gate, device = Gate(found.rows), found.measured.device.partition(":")[0]
     steps = {row["step"]: row for row in gate.rows(STEPS, "wall_ms", "loader_ms")}
     inside_ms = sum(row["wall_ms"] - row["loader_ms"] for row in steps.values())

@@ -181,7 +181,7 @@ def test_batches_that_are_always_of_another_size_are_timed(device: Device) -> No
 def watched(device: Device, sizes: Iterable[int]) -> Measured:
     """A loop of 300 steps, of which the first of each size is slow."""
     watch, known = StepWatch(), set[int]()
-    watch.trace_problem = "none is wanted"
+    watch.blocks.trace_problem = "none is wanted"
     for size in islice(cycle(sizes), 300):
         watch.begin()
         device.launch(STEP_S if size in known else 20 * STEP_S)
@@ -205,7 +205,7 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
     device: Device,
 ) -> None:
     watch = StepWatch()
-    watch.trace_problem = "none is wanted"
+    watch.blocks.trace_problem = "none is wanted"
     steps = round(2.5 * MOST_BLOCKS * 0.25 / STEP_S)
 
     for number in range(steps):
@@ -229,7 +229,7 @@ def test_a_watched_loop_is_timed_without_being_waited_for_after_its_first_steps(
 def with_pauses(device: Device, *, are_announced: bool) -> StepWatch:
     """160 steps, after every 40 of them a pause of 4 s."""
     watch = StepWatch()
-    watch.trace_problem = "none is wanted"
+    watch.blocks.trace_problem = "none is wanted"
     for number in range(160):
         watch.begin()
         device.now_s += STEP_S
@@ -264,7 +264,7 @@ def test_pauses_are_added_up_with_their_share_and_are_no_limit(
 def watched_with_sleep(device: Device, *, share: float) -> Measured:
     """Steps of which this share is on the CPU; announced pauses between them are so as a whole."""
     watch = StepWatch()
-    watch.trace_problem = "none is wanted"
+    watch.blocks.trace_problem = "none is wanted"
     for number in range(300):
         watch.begin()
         device.now_s += STEP_S
