@@ -1,6 +1,5 @@
 """Commands that measure, and the one that writes the image files they need."""
 
-import math
 import shutil
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from gpu_report.measure.hosts import COUNT, Hosts, hosts_of_environment, nodes_t
 from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.variant_run import ignore_progress
 from gpu_report.measure.variant_run import measure_variant as measure
-from gpu_report.printing.number_format import count, throughput
+from gpu_report.printing.number_format import throughput
 from gpu_report.printing.terminal import say, stderr_to
 from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.calibration import CALIBRATION_FILE
@@ -274,26 +273,13 @@ def _search_one(results: ResultsFolder, slug: str) -> None:
         MachineError: PyTorch is not installed.
     """
     require_pytorch()
-    from gpu_report.user_training import batch_size
+    from gpu_report.user_training.batch_size import search_batch_size
 
-    say(f"{slug}:\n{batch_size.HEAD}")
-    record = batch_size.search_batch_size(
-        results.study.search(slug),
-        machine=results.resolved.machine,
-        on_try=lambda probe: say(probe.row()),
-    )
+    say(f"{slug}:")
+    record = search_batch_size(results.study.search(slug), machine=results.resolved.machine)
     SEARCH_FILE.write(record, results.search_file(slug))
-    answers = record.answers
-    if answers is None:
+    if record.status != "ok":
         say(f"{slug}: {record.status}: {record.reason}")
-        return
-    found = (answers.largest, answers.fastest, answers.smallest_near_fastest)
-    largest, fastest, near = (count(samples or math.nan).plain() for samples in found)
-    unresolved = "" if answers.is_resolved else " (not resolved)"
-    say(
-        f"{slug}: largest {largest}{unresolved}, fastest {fastest}, smallest that is nearly as "
-        f"fast {near}"
-    )
 
 
 def provide_image_files(measurement: Measurement) -> None:

@@ -12,7 +12,7 @@ one of our workloads, and becomes a record.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
@@ -151,8 +151,7 @@ def find_batch_size(
         seconds=seconds,
         least_s=patience / 2,
     )
-    say(HEAD)
-    found = try_sizes(training, bounds, patience_s=patience, on_try=lambda probe: say(probe.row()))
+    found = try_sizes(training, bounds, patience_s=patience)
     if not found.fitting:
         last = found.probes[-1]
         if last.stopped.status != "oom":
@@ -162,28 +161,24 @@ def find_batch_size(
             f"the model does not fit into memory{limit} with "
             f"{counted(last.samples, 'sample')}: {_asked(last.stopped) or last.stopped.reason}"
         )
-    say(found.answers())
     return found
 
 
-def try_sizes(
-    training: OwnTraining,
-    bounds: Bounds,
-    *,
-    patience_s: float,
-    on_try: Callable[["Probe"], None],
-) -> "BatchSizes":
-    """Try at most 12 numbers of samples; `on_try` is called as each ends. Perhaps none of them
-    fits.
+def try_sizes(training: OwnTraining, bounds: Bounds, *, patience_s: float) -> "BatchSizes":
+    """Try at most 12 numbers of samples, and print each as it ends, and the answers where one of
+    them fits.
 
     Raises:
         ProfileError: a function cannot be sent to another process.
     """
+    say(HEAD)
     found = BatchSizes(probes=[], bounds=bounds)
     while len(found.probes) < MOST_PROBES and (samples := found.next_samples()) is not None:
         result = train_in_fresh_process(replace(training, samples=samples), patience_s=patience_s)
         found = replace(found, probes=[*found.probes, Probe(samples, result)])
-        on_try(found.probes[-1])
+        say(found.probes[-1].row())
+    if found.fitting:
+        say(found.answers())
     return found
 
 
@@ -480,11 +475,9 @@ def _half(fitting: Sequence[Probe]) -> Probe:
     )
 
 
-def search_batch_size(
-    search: BatchSearch, *, machine: str, on_try: Callable[[Probe], None]
-) -> SearchRecord:
-    """Try numbers of samples on the machine with this id, otherwise idle; `on_try` is called after
-    each of them.
+def search_batch_size(search: BatchSearch, *, machine: str) -> SearchRecord:
+    """Try numbers of samples on the machine with this id, otherwise idle, and print what
+    `find_batch_size` prints.
     """
     provenance = find_provenance()
     plain = search.variant(samples=1)
@@ -501,7 +494,7 @@ def search_batch_size(
         seconds=search.seconds,
         least_s=PATIENCE_S / 2,
     )
-    found = try_sizes(training, search, patience_s=PATIENCE_S, on_try=on_try)
+    found = try_sizes(training, search, patience_s=PATIENCE_S)
     fitting = [probe.fitting.measured for probe in found.fitting]
     return SearchRecord(
         schema_version=SCHEMA_VERSION,

@@ -4,8 +4,10 @@ nothing fits.
 
 import pytest
 
+from gpu_report.measure.run import Stopped
 from gpu_report.study.search import BatchSearch
-from gpu_report.user_training.batch_size import MOST_PROBES, Probe, search_batch_size
+from gpu_report.user_training import batch_size
+from gpu_report.user_training.batch_size import MOST_PROBES, search_batch_size
 from gpu_report.user_training.process import (
     OwnResult,
     OwnTraining,
@@ -28,7 +30,10 @@ def limit_gib() -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(("optimization", "parts"), [("none", 1), ("accumulate2+fused", 2)])
 def test_a_search_within_a_limit_records_its_tries_and_answers(
-    optimization: str, parts: int
+    optimization: str,
+    parts: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A step with accumulate2 goes through twice the samples that are tried."""
     search = BatchSearch(
@@ -39,13 +44,20 @@ def test_a_search_within_a_limit_records_its_tries_and_answers(
         memory_limit_gib=limit_gib(),
         seconds=0.1,
     )
-    seen: list[Probe] = []
+    seen: list[tuple[int | None, OwnResult | Stopped]] = []
 
-    found = search_batch_size(search, machine=MACHINE, on_try=seen.append)
+    def train(training: OwnTraining, *, patience_s: float) -> OwnResult | Stopped:
+        result = train_in_fresh_process(training, patience_s=patience_s)
+        seen.append((training.samples, result))
+        return result
+
+    monkeypatch.setattr(batch_size, "train_in_fresh_process", train)
+
+    found = search_batch_size(search, machine=MACHINE)
 
     assert (found.search, found.machine, found.status) == (search, MACHINE, "ok")
     assert found.memory_kind == "resident set"
-    assert [each.samples for each in found.tries] == [probe.samples for probe in seen]
+    assert [each.samples for each in found.tries] == [samples for samples, _ in seen]
     assert len(found.tries) <= MOST_PROBES
     assert found.answers is not None
     for each in found.tries:
@@ -55,7 +67,12 @@ def test_a_search_within_a_limit_records_its_tries_and_answers(
     assert {each.status for each in found.tries if each.samples > found.answers.largest} <= {"oom"}
     assert found.environment["torch"]
     assert len(found.provenance.code_digest) == 64
-    assert seen[0].fitting.measured.samples == parts * seen[0].samples
+    first = seen[0][1]
+    assert isinstance(first, OwnResult)
+    assert first.measured.samples == parts * found.tries[0].samples
+    printed = capsys.readouterr().out
+    assert f"largest   {found.answers.largest:,}, " in printed
+    assert len(printed.splitlines()) > len(found.tries)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +90,7 @@ def test_a_search_within_a_limit_records_its_tries_and_answers(
 def test_a_search_in_which_nothing_can_be_trained_says_why(
     search: BatchSearch, status: str, reason: str
 ) -> None:
-    found = search_batch_size(search, machine=MACHINE, on_try=lambda _: None)
+    found = search_batch_size(search, machine=MACHINE)
 
     assert (found.status, found.answers) == (status, None)
     assert reason in found.reason
