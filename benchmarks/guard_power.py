@@ -24,7 +24,7 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -226,7 +226,8 @@ def _record(wholes: dict[str, float], options: argparse.Namespace, end_s: float)
         with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**line, "answer": msgspec.to_builtins(answer)}) + "\n")
         print(
-            f"{kind} {share:.0%}: {answer.step_time_ms} ms, {answer.memory_mib} MiB  "
+            f"{kind} {share:.0%}: {_only(answer.step_times_ms)} ms, "
+            f"{_only(answer.memory_mib)} MiB  "
             f"{answer.reason}",
             flush=True,
         )
@@ -280,6 +281,11 @@ def _drawn_pairs(
     return measure
 
 
+def _only(values: Mapping[Any, float]) -> float:
+    """The number of one process, 0 where it failed."""
+    return sum(values.values())
+
+
 def _calibrated(options: argparse.Namespace) -> dict[str, float]:
     """What a plant's share refers to: the median time of a step without one in microseconds, or the
     peak in MiB.
@@ -289,14 +295,14 @@ def _calibrated(options: argparse.Namespace) -> dict[str, float]:
     failed = [answer.reason for answer in answers if answer.status != "ok"]
     if failed:
         raise SystemExit(failed[0])
-    times_ms = [answer.step_time_ms or 0.0 for answer in answers]
+    times_ms = [_only(answer.step_times_ms) for answer in answers]
     print(
         f"without a plant: {', '.join(f'{each:.2f}' for each in times_ms)} ms a step, "
-        f"{answers[0].memory_mib} MiB"
+        f"{_only(answers[0].memory_mib)} MiB"
     )
     return {
         "step": 1e3 * statistics.median(times_ms),
-        "memory": statistics.median(answer.memory_mib or 0.0 for answer in answers),
+        "memory": statistics.median(_only(answer.memory_mib) for answer in answers),
     }
 
 

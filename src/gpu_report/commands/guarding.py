@@ -230,7 +230,7 @@ def _look_at(name: str, pair: Pair) -> None:
             "two versions of gpu-report measure the two sides; install the same one in both"
         )
     shown = [
-        duration((answer.step_time_ms or 0.0) / 1e3).plain()
+        duration(sum(answer.step_times_ms.values()) / 1e3).plain()
         if answer.status == "ok"
         else answer.status
         for answer in pair

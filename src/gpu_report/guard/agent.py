@@ -52,7 +52,7 @@ def main() -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
 
     def send(answer: Answer) -> None:
-        answer = msgspec.structs.replace(answer, code_digest=code_digest())
+        answer = replace(answer, code_digest=code_digest())
         answers.write(msgspec.json.encode(answer) + b"\n")
         answers.flush()
 
@@ -104,12 +104,12 @@ def _of_function(task: Task, training: "OwnTraining", found: "OwnResult | Stoppe
     if task.trace_folder and measured.trace:
         Path(task.trace_folder, trace_name()).write_bytes(measured.trace)
     return Answer(
-        step_time_ms=measured.step_ms,
-        memory_mib=measured.memory_peak_mib,
+        step_times_ms={0: measured.step_ms},
+        memory_mib={0: measured.memory_peak_mib},
         memory_kind=measured.memory_kind,
-        quality=None if training.metric is None else found.metric,
+        quality={0: found.metric} if math.isfinite(found.metric) else {},
         quality_name="metric",
-        diverged=training.metric is not None and not math.isfinite(found.metric),
+        diverged=int(training.metric is not None and not math.isfinite(found.metric)),
         doubts=(*load_marks([measured.load]), *(() if measured.has_settled else ("unsettled",))),
         environment={
             **host_environment(),
@@ -163,17 +163,12 @@ def _of_study(task: Task) -> Answer:
             provenance=find_provenance(measurement.workload.class_path),
         )
     )
-    return Answer(
-        step_time_ms=next(iter(side.step_times_ms.values())),
-        memory_mib=next(iter(side.memory_mib.values())),
-        memory_kind=side.memory_kind,
-        quality=next(iter(side.quality.values()), None),
-        quality_name=side.quality_name,
-        better=side.better,
-        diverged=bool(side.diverged),
-        doubts=tuple(side.doubts),
-        environment=environment,
-    )
+    # A line of JSON has neither the keys of these numbers nor one that is not finite.
+    numbers = {
+        name: dict(enumerate(filter(math.isfinite, getattr(side, name).values())))
+        for name in ("step_times_ms", "memory_mib", "quality")
+    }
+    return Answer(**{**vars(side), **numbers}, environment=environment)
 
 
 def _require_own(task: Task, name: str) -> None:

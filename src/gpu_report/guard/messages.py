@@ -3,9 +3,12 @@ another Python.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
+
+from gpu_report.tables.verdicts import Side
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,23 +31,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     trace_folder: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process measured; without numbers where the status is not ok. Fields are those of a
-    `Side`.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Answer(Side):
+    """What one process measured: a side with one process."""
 
-    status: Literal["ok", "oom", "failed", "skipped"] = "ok"
-    reason: str = ""
     interrupted: bool = False
     """Whether the process was ended from outside, which says nothing about this version."""
-    step_time_ms: float | None = None
-    memory_mib: float | None = None
-    memory_kind: Literal["allocator", "resident set"] = "allocator"
-    quality: float | None = None
-    quality_name: str = ""
-    better: Literal["higher", "lower"] = "higher"
-    diverged: bool = False
-    doubts: tuple[str, ...] = ()
     code_digest: str = ""
     """Of the code of gpu-report that measured."""
-    environment: Mapping[str, str | int | float | None] = msgspec.field(default_factory=dict)
+    environment: Mapping[str, str | int | float | None] = field(default_factory=dict)

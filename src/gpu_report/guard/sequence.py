@@ -11,6 +11,7 @@ ran one after the other and began alike, so that what drifts on a machine is in 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpu_report.glossary import Row
@@ -151,15 +152,12 @@ def _sides(pairs: Mapping[str, Sequence[Pair]], wanted: int) -> dict[str, tuple[
 def _side(answers: Sequence[Answer]) -> Side:
     failed = next((answer for answer in answers if answer.status != "ok"), None)
     if failed is not None:
-        return Side(status=failed.status, reason=failed.reason)
-    last = answers[-1]
-    return Side(
-        step_times_ms=_by_index(answers, "step_time_ms"),
+        return failed
+    return replace(
+        answers[-1],
+        step_times_ms=_by_index(answers, "step_times_ms"),
         memory_mib=_by_index(answers, "memory_mib"),
-        memory_kind=last.memory_kind,
         quality=_by_index(answers, "quality"),
-        quality_name=last.quality_name,
-        better=last.better,
         diverged=sum(answer.diverged for answer in answers),
         doubts=list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts)),
     )
@@ -167,8 +165,8 @@ def _side(answers: Sequence[Answer]) -> Side:
 
 def _by_index(answers: Sequence[Answer], field: str) -> dict[int, float]:
     """Nothing where a process has none: the others are no sample of all."""
-    values = {index: getattr(answer, field) for index, answer in enumerate(answers)}
-    return {} if None in values.values() else values
+    values = [value for answer in answers for value in getattr(answer, field).values()]
+    return dict(enumerate(values)) if len(values) == len(answers) else {}
 
 
 def _confirmed(row: Row, again: Mapping[tuple[str, str], Row]) -> Row:

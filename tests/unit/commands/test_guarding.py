@@ -10,10 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from gpu_report.cli import main
@@ -70,8 +70,8 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
     def call(*arguments: str) -> tuple[int, dict[str, Any]]:
         def undisturbed(version: Version, task: Task) -> Answer:
             found = measure_version(version, task)
-            step_time_ms = None if found.step_time_ms is None else SAME_TIME_MS
-            return msgspec.structs.replace(found, doubts=(), step_time_ms=step_time_ms)
+            step_times_ms = dict.fromkeys(found.step_times_ms, SAME_TIME_MS)
+            return replace(found, doubts=(), step_times_ms=step_times_ms)
 
         monkeypatch.setattr(guarding, "measure_version", undisturbed)
         numbers = tmp_path / "numbers.json"
@@ -159,7 +159,7 @@ def test_a_folder_that_changes_while_it_is_measured_has_no_verdict(
 ) -> None:
     def changing(_version: Version, _task: Task) -> Answer:
         subprocess.run(command, shell=True, check=True)
-        return Answer(step_time_ms=SAME_TIME_MS)
+        return Answer(step_times_ms={0: SAME_TIME_MS})
 
     git("checkout", "-b", "other")
     git("commit", "--allow-empty", "-m", "Another")
@@ -267,7 +267,7 @@ def test_a_side_that_is_killed_from_outside_is_no_regression(
 ) -> None:
     def killed_after(version: Version, _task: Task) -> Answer:
         if version.name == "before":
-            return Answer(step_time_ms=SAME_TIME_MS)
+            return Answer(step_times_ms={0: SAME_TIME_MS})
         return Answer(status="failed", reason="ended by SIGKILL", interrupted=True)
 
     answers(killed_after)
@@ -279,7 +279,7 @@ def test_a_side_that_is_killed_from_outside_is_no_regression(
 def test_two_versions_of_gpu_report_are_not_compared(
     answers: Callable[[Answers], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers(lambda version, _: Answer(step_time_ms=SAME_TIME_MS, code_digest=version.name))
+    answers(lambda version, _: Answer(step_times_ms={0: SAME_TIME_MS}, code_digest=version.name))
 
     assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
 
@@ -292,7 +292,7 @@ def test_a_slower_version_is_found_confirmed_and_profiled(
 ) -> None:
     def slower_after(version: Version, task: Task) -> Answer:
         asked.append((version.name, task))
-        return Answer(step_time_ms=SAME_TIME_MS * (1.5 if version.name == "after" else 1.0))
+        return Answer(step_times_ms={0: SAME_TIME_MS * (1.5 if version.name == "after" else 1.0)})
 
     asked: list[tuple[str, Task]] = []
     answers(slower_after)

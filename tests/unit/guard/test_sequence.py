@@ -48,7 +48,7 @@ class Simulated:
 
 
 def timed(times: Times) -> Simulated:
-    return Simulated(lambda side, _, index: Answer(step_time_ms=times(side, index)))
+    return Simulated(lambda side, _, index: Answer(step_times_ms={0: times(side, index)}))
 
 
 def random_times(seed: int, *, sigma: float = 0.01, slowdown: float = 1.0) -> Times:
@@ -100,7 +100,7 @@ def test_sides_and_configurations_take_turns_and_a_clear_result_is_measured_once
 def test_more_pairs_are_measured_only_of_what_has_no_verdict() -> None:
     def unclear_b(side: int, name: str, index: int) -> Answer:
         noise = spread_out(index, by=0.05) if name == "b" and side else 1.0
-        return Answer(step_time_ms=10 * noise)
+        return Answer(step_times_ms={0: 10 * noise})
 
     guarded, rows = guard(Simulated(unclear_b), ["a", "b"])
 
@@ -129,8 +129,8 @@ def test_a_pair_with_a_doubt_is_measured_again_a_few_times_at_most_and_left_out(
 ) -> None:
     def answer(side: int, _: str, index: int) -> Answer:
         if side == 1 and index in disturbed:
-            return Answer(step_time_ms=50, doubts=("background load",))
-        return Answer(step_time_ms=10)
+            return Answer(step_times_ms={0: 50}, doubts=("background load",))
+        return Answer(step_times_ms={0: 10})
 
     seen: list[Pair] = []
     guarded, rows = guard(Simulated(answer), pairs=seen)
@@ -154,7 +154,7 @@ def test_a_slowdown_that_is_gone_or_cannot_be_measured_again_is_not_confirmed() 
     def fails_later(side: int, _: str, index: int) -> Answer:
         if side and index >= FIRST_LOOK:
             return Answer(status="failed", reason="the disk is full")
-        return Answer(step_time_ms=12 if side else 10)
+        return Answer(step_times_ms={0: 12 if side else 10})
 
     guarded, gone = guard(timed(lambda side, index: 12 if side and index < FIRST_LOOK else 10))
     _, failing = guard(Simulated(fails_later))
@@ -166,7 +166,9 @@ def test_a_slowdown_that_is_gone_or_cannot_be_measured_again_is_not_confirmed() 
 
 
 def test_more_memory_is_confirmed_as_well() -> None:
-    measure = Simulated(lambda side, *_: Answer(step_time_ms=10, memory_mib=120 if side else 100))
+    measure = Simulated(
+        lambda side, *_: Answer(step_times_ms={0: 10}, memory_mib={0: 120 if side else 100})
+    )
 
     guarded, rows = guard(measure)
 
@@ -181,7 +183,9 @@ def test_what_is_faster_is_measured_again_and_else_only_not_slower() -> None:
     failed = Answer(status="oom", reason="no memory")
     _, lost = guard(
         Simulated(
-            lambda side, _, i: failed if i >= FIRST_LOOK else Answer(step_time_ms=8 if side else 10)
+            lambda side, _, i: (
+                failed if i >= FIRST_LOOK else Answer(step_times_ms={0: 8 if side else 10})
+            )
         )
     )
 
@@ -193,7 +197,7 @@ def test_what_is_faster_is_measured_again_and_else_only_not_slower() -> None:
 
 def test_only_what_changed_is_measured_again() -> None:
     def slower_b(side: int, name: str, _: int) -> Answer:
-        return Answer(step_time_ms=12 if side and name == "b" else 10)
+        return Answer(step_times_ms={0: 12 if side and name == "b" else 10})
 
     guarded, rows = guard(Simulated(slower_b), ["a", "b"])
 
@@ -208,7 +212,7 @@ def test_a_process_that_fails_once_is_tried_again() -> None:
         if (side, index) == (1, 2) and not has_failed:
             has_failed.append(True)
             return Answer(status="failed", reason="a port was taken")
-        return Answer(step_time_ms=10)
+        return Answer(step_times_ms={0: 10})
 
     measure = Simulated(fails_once)
     _, rows = guard(measure)
@@ -224,7 +228,7 @@ def test_a_side_that_fails_twice_ends_its_configuration_and_not_the_others(
     def answer(side: int, name: str, _: int) -> Answer:
         if name == "a" and side == failing:
             return Answer(status="failed", reason="no such module")
-        return Answer(step_time_ms=10)
+        return Answer(step_times_ms={0: 10})
 
     measure = Simulated(answer)
     guarded, rows = guard(measure, ["a", "b"])
