@@ -336,14 +336,14 @@ def load_study(
     usable = _Devices(
         present=tuple(devices),
         chosen=tuple(device for device in devices if ":" not in device),
-        sharing=tuple(devices),
+        accelerators=len({*devices} - {"cpu"}),
         nodes=nodes,
         refuse_absent=not elsewhere,
         has_bf16=has_bf16,
     )
     if config["devices"] != "auto":
         named = tuple(usable.named("devices", config["devices"]))
-        usable = replace(usable, chosen=named, sharing=named)
+        usable = replace(usable, chosen=named, accelerators=len({*named} - {"cpu"}))
     workloads = {name: _workload(name, entry or {}) for name, entry in config["workloads"].items()}
     experiments = tuple(
         _expand_experiment(name, entry, devices=usable, seed=config["seed"], workloads=workloads)
@@ -395,21 +395,16 @@ class _Devices:
     """PyTorch device names of a machine, the CPU first; `chosen` are those that a row takes where
     it names none.
 
-    `sharing` are those that may share a training, on each of as many nodes as `nodes` says. One
+    As many `accelerators` may share a training, on each of as many nodes as `nodes` says. A device
     that is named and not there is refused, or passed over where `refuse_absent` is false.
     """
 
     present: tuple[str, ...]
     chosen: tuple[str, ...]
-    sharing: tuple[str, ...]
+    accelerators: int
     nodes: int
     refuse_absent: bool
     has_bf16: bool
-
-    @property
-    def accelerators(self) -> int:
-        """How many of one kind may share a training on one node."""
-        return sum(1 for name in self.sharing if name != "cpu")
 
     def named(self, key: str, names: Sequence[str]) -> list[str]:
         """Those of the named devices that can be used; `key` is where in the configuration they are
