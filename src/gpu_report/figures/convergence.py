@@ -177,13 +177,11 @@ def _scaled(shown: Shown) -> pd.DataFrame:
     table says as much.
     """
     losses = shown.tables.losses.dropna(subset="loss_scale").sort_values("step")
-    moves = losses.groupby(["variant", "repetition"])["loss_scale"].agg(_changes)
+    process = [losses["variant"], losses["repetition"]]
+    changes = losses.groupby(process)["loss_scale"].diff().fillna(0) != 0
+    moves = changes.groupby(process).sum()
     typical = shown.rows["variant"].map(moves.groupby("variant").median())
     return shown.rows[typical.notna()] if (typical > 1).any() else shown.rows.iloc[:0]
-
-
-def _changes(values: "pd.Series[float]") -> int:
-    return int((values.diff().fillna(0) != 0).sum())
 
 
 def loss_scale_figure(shown: Shown) -> Figure:

@@ -97,20 +97,21 @@ PASSES: Final = VariantFigure(
 
 def _with_parts(shown: Shown) -> pd.DataFrame:
     """The loops whose device work is known; none where no loop has parts of its own."""
-    parts = iteration_parts(shown.tables)
-    rows = shown.rows[shown.rows["variant"].isin(parts["variant"])]
-    is_split = parts["variant"].isin(rows["variant"]) & (parts["part"] != _TOGETHER)
-    return rows if is_split.any() else rows.iloc[:0]
+    parts = iteration_parts(shown.tables, shown.rows)
+    known = shown.rows["variant"].isin(parts["variant"])
+    return shown.rows[known & (parts["part"] != _TOGETHER).any()]
 
 
-def iteration_parts(tables: Tables) -> pd.DataFrame:
-    """Microseconds of device work in one iteration, by variant and part, of every profiled loop on
-    an accelerator.
+def iteration_parts(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
+    """Microseconds of device work in one iteration, by variant and part, of every loop among these
+    rows that was profiled on an accelerator.
     """
     loops = tables.own_loops[~tables.own_loops["is_bound"]].merge(
         tables.step_shares[["variant", "steps"]]
     )
-    kernels = tables.top_kernels.assign(part=tables.top_kernels["name"].map(_part_of_kernel))
+    loops = loops[loops["variant"].isin(rows["variant"])]
+    kernels = tables.top_kernels[tables.top_kernels["variant"].isin(loops["variant"])]
+    kernels = kernels.assign(part=kernels["name"].map(_part_of_kernel))
     phases = tables.phases.rename(columns={"phase": "part", "self_ms": "total_ms"})
     found = []
     for variant, iterations in zip(loops["variant"], loops["passes"] * loops["steps"], strict=True):
@@ -130,7 +131,7 @@ def iteration_parts(tables: Tables) -> pd.DataFrame:
 
 def parts_figure(shown: Shown) -> Figure:
     """Draw what the accelerator does in one iteration, one stacked bar per loop."""
-    parts = iteration_parts(shown.tables)
+    parts = iteration_parts(shown.tables, shown.rows)
     totals = parts.groupby("variant")["time_us"].sum()
     return stacked_bars_figure(
         shown,
@@ -144,7 +145,7 @@ def parts_figure(shown: Shown) -> Figure:
 
 
 def _sums_of_parts(shown: Shown) -> str:
-    totals = iteration_parts(shown.tables).groupby("variant")["time_us"].sum()
+    totals = iteration_parts(shown.tables, shown.rows).groupby("variant")["time_us"].sum()
     named = [
         f"{labels.joined(row['heading'], row['label'])} "
         f"{quantity(totals[row['variant']], 'µs').plain()}"

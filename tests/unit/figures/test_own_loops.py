@@ -92,7 +92,7 @@ def with_work() -> tuple[Tables, "pd.Series[str]"]:
 def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run() -> None:
     tables, slugs = with_work()
 
-    parts = iteration_parts(tables)
+    parts = iteration_parts(tables, tables.own_loops)
 
     for loop, kernels in KERNELS.items():
         of_loop = parts.loc[parts["variant"] == slugs[loop], "time_us"]
@@ -104,7 +104,7 @@ def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run
 def test_parts_come_from_phases_or_from_kernels_of_one_part_each_or_are_not_distinguished() -> None:
     tables, slugs = with_work()
 
-    parts = iteration_parts(tables)
+    parts = iteration_parts(tables, tables.own_loops)
 
     named = {loop: set(parts.loc[parts["variant"] == slugs[loop], "part"]) for loop in KERNELS}
     assert named["none"] == named["separate"] == {"forward", "loss", "backward", "optimizer"}
