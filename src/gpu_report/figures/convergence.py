@@ -21,10 +21,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
-    VariantFigure,
     extremes_of,
     found_in,
     range_in,
+    variant_figure,
     without_own_loops,
 )
 from gpu_report.figures.points import add_legend, draw_intervals
@@ -153,7 +153,8 @@ def _of_one_course(shown: Shown) -> pd.DataFrame:
     return found_in("convergence", replace(shown, rows=rows))
 
 
-CONVERGENCE: Final = VariantFigure(
+CONVERGENCE: Final = partial(
+    variant_figure,
     name="convergence",
     title="Convergence by {axis}",
     caption=(
@@ -210,7 +211,8 @@ def loss_scale_figure(shown: Shown) -> Figure:
     return figure
 
 
-LOSS_SCALE: Final = VariantFigure(
+LOSS_SCALE: Final = partial(
+    variant_figure,
     name="loss_scale",
     title="History of the loss scale",
     caption=(

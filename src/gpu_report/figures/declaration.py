@@ -1,13 +1,13 @@
 """What a figure declares beside the function that draws it, the figures that this gives of tables,
 and what each shows in plain sentences, for those who cannot see it.
 
-Subject (an experiment or the study) + declaration -> rows (one per variant) -> pages -> FigureSpec
--> Figure
+Shown (an experiment or the study) -> variant_figure, with what a figure declares -> rows (one per
+variant) -> pages -> FigureSpec -> Figure
 """
 
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from itertools import chain, groupby
@@ -50,7 +50,7 @@ def variants_shown(rows: pd.DataFrame, axis: str) -> str:
 
 def extremes_of(metric: Metric, *, along: str = "") -> Sentence:
     """The lowest and the highest of a number; `along` names another axis than the experiment's."""
-    return lambda shown: extremes(metric, shown.rows, along or shown.subject.axis)
+    return lambda shown: extremes(metric, shown.rows, along or shown.axis)
 
 
 def extremes(metric: Metric, rows: pd.DataFrame, axis: str) -> str:
@@ -116,10 +116,15 @@ STUDY: Final = "study"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
-    """What a figure is about: an experiment, or the study as a whole."""
+class Shown:
+    """What a figure shows of an experiment, or of the study as a whole: variants, a row for each,
+    and the tables that say what it draws of them.
+    """
 
-    name: str = STUDY
+    rows: pd.DataFrame
+    tables: Tables
+    subject: str = STUDY
+    """The experiment's name."""
     axis: str = ""
     """The field that the experiment varies; empty for the study."""
     baseline: str = ""
@@ -129,17 +134,6 @@ class Subject:
     def words(self) -> dict[str, str]:
         """What replaces `{axis}` and `{baseline}` inside a sentence."""
         return {"axis": AXES.get(self.axis, self.axis.replace("_", " ")), "baseline": self.baseline}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """The variants that a figure shows, a row for each, and the tables that say what it draws of
-    them.
-    """
-
-    rows: pd.DataFrame
-    subject: Subject
-    tables: Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,119 +188,112 @@ LINES: Final = 38
 """Maximum number of rows and headings on a page."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class VariantFigure:
-    """A figure that shows variants. Its functions get those of its subject, or those on one of its
-    pages.
+def variant_figure(
+    given: Shown,
+    *,
+    name: str,
+    title: str,
+    caption: str,
+    draw: Callable[[Shown], Figure],
+    rows: Callable[[Shown], pd.DataFrame],
+    caption_on_gpus: str = "",
+    caption_on_cpus: str = "",
+    along: Collection[str] = ("",),
+    unless: Sequence[Callable[[Shown], bool]] = (),
+    of_own_loops: bool = False,
+    label: Callable[[pd.DataFrame, str], pd.DataFrame] = labels.with_row_labels,
+    together: str = "heading",
+    groups_on_page: int | None = None,
+    sentences: Sequence[Sentence] = (),
+    tables: tuple[str, ...] = (),
+    has_own_section: bool = False,
+) -> Iterator[FigureSpec]:
+    """The pages of a figure that shows variants; none where its subject has no such figure, or no
+    data for it.
+
+    Args:
+        given: The subject with all of its variants. The functions below get these, or those on one
+            page.
+        name: The word that ends the names of its files.
+        title: Short, for a list of figures; `{axis}` is what is varied.
+        caption: What to see; `{axis}` is what is varied, `{baseline}` what others are compared
+            with, `{models}` what was trained.
+        draw: Draws a page.
+        rows: The variants it shows, out of the subject's; no rows where there is no data.
+        caption_on_gpus: What to see besides where a variant shown was not trained on the CPU.
+        caption_on_cpus: The same where all were.
+        along: The axes of the experiments that have it; the study as a whole has an empty one.
+        unless: Where another figure or the table shows the same.
+        of_own_loops: Whether it shows custom training loops, of which experiments have no other
+            figures.
+        label: Names the rows, and orders them along an axis.
+        together: The column in which rows are equal that have to stay together on a page.
+        groups_on_page: Maximum number of such groups, however many rows each has; without one, a
+            page has LINES.
+        sentences: The sentences of its alternative text after that which says what is shown.
+        tables: Those that it draws besides the rows; empty where it draws the rows alone.
+        has_own_section: Whether it is in a section about its kind.
     """
-
-    name: str
-    """The word that ends the names of its files."""
-    title: str
-    """Short, for a list of figures; `{axis}` is what is varied."""
-    caption: str
-    """What to see; `{axis}` is what is varied, `{baseline}` what others are compared with,
-    `{models}` what was trained.
-    """
-    caption_on_gpus: str = ""
-    """What to see besides where a variant shown was not trained on the CPU."""
-    caption_on_cpus: str = ""
-    """The same where all were."""
-    along: Collection[str] = ("",)
-    """The axes of the experiments that have it; the study as a whole has an empty one."""
-    draw: Callable[[Shown], Figure]
-    rows: Callable[[Shown], pd.DataFrame]
-    """The variants it shows, out of the subject's; no rows where there is no data."""
-    unless: Sequence[Callable[[Shown], bool]] = ()
-    """Where another figure or the table shows the same."""
-    of_own_loops: bool = False
-    """Whether it shows custom training loops, of which experiments have no other figures."""
-    label: Callable[[pd.DataFrame, str], pd.DataFrame] = labels.with_row_labels
-    """Names the rows, and orders them along an axis."""
-    together: str = "heading"
-    """The column in which rows are equal that have to stay together on a page."""
-    groups_on_page: int | None = None
-    """Maximum number of such groups, however many rows each has; without one, a page has LINES."""
-    sentences: Sequence[Sentence] = ()
-    """The sentences of its alternative text after that which says what is shown."""
-    tables: tuple[str, ...] = ()
-    """Those that it draws besides the rows; empty where it draws the rows alone."""
-    has_own_section: bool = False
-
-    def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
-        """The pages of the figure about this subject; none where it has no such figure, or no data
-        for it.
-        """
-        if subject.axis not in self.along:
-            return
-        # All pages are labelled together, so that the words do not depend on where a page ends.
-        rows = tables.variants if subject.name == STUDY else tables.experiments[subject.name]
-        given = Shown(
-            rows=labels.with_titles(rows, tables.variants), subject=subject, tables=tables
-        )
-        own_loops = compares_own_loops(rows_of(rows[["status", "begins_anew"]]), subject.axis)
-        is_shown = own_loops == self.of_own_loops and not any(holds(given) for holds in self.unless)
-        rows = self.rows(given) if is_shown else rows.iloc[:0]
-        if rows.empty:
-            return
-        rows = self.label(rows, subject.axis)
-        pages = split_into_pages(rows[self.together].tolist(), groups=self.groups_on_page)
-        title = self.title.format(**subject.words)
-        for number, positions in enumerate(pages, start=1):
-            shown = Shown(
-                rows=rows.iloc[positions].reset_index(drop=True), subject=subject, tables=tables
-            )
-            part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
-            has_gpus = (shown.rows["device"] != "cpu").any()
-            besides = self.caption_on_gpus if has_gpus else self.caption_on_cpus
-            models = listed(list(dict.fromkeys(map(model_words, rows_of(shown.rows)))))
-            caption = " ".join(filter(None, (self.caption, besides))).format(
-                models=models, **subject.words
-            )
-            first = f"{title}: {variants_shown(shown.rows, subject.axis)}."
-            yield FigureSpec(
-                name=f"{subject.name}_{self.name}" + (f"_{number}" if number > 1 else ""),
-                subject=subject.name,
-                kind=self.name,
-                title=title,
-                caption=caption + part,
-                alt=" ".join(
-                    filter(None, (first, *(sentence(shown) for sentence in self.sentences)))
-                ),
-                drawing=partial(self.draw, shown),
-                variants=tuple(shown.rows["variant"]),
-                tables=self.tables,
-                has_own_section=self.has_own_section,
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineFigure:
-    """A figure of the machine's devices, or of all variants at once, on one page."""
-
-    name: str
-    title: str
-    caption: str
-    draw: Callable[[Tables], Figure]
-    sentence: Sentence
-    tables: tuple[str, ...]
-    """Those that it draws; without rows in the first there is no figure."""
-
-    def specs(self, subject: Subject, tables: Tables) -> Iterator[FigureSpec]:
-        """The figure, where the subject is the study and there is data."""
-        if subject.name != STUDY or getattr(tables, self.tables[0]).empty:
-            return
-        shown = Shown(rows=tables.variants.iloc[:0], subject=subject, tables=tables)
+    if given.axis not in along:
+        return
+    own_loops = compares_own_loops(rows_of(given.rows[["status", "begins_anew"]]), given.axis)
+    is_shown = own_loops == of_own_loops and not any(holds(given) for holds in unless)
+    found = rows(given) if is_shown else given.rows.iloc[:0]
+    if found.empty:
+        return
+    # All pages are labelled together, so that the words do not depend on where a page ends.
+    found = label(found, given.axis)
+    pages = split_into_pages(found[together].tolist(), groups=groups_on_page)
+    title = title.format(**given.words)
+    for number, positions in enumerate(pages, start=1):
+        shown = replace(given, rows=found.iloc[positions].reset_index(drop=True))
+        part = f" Part {number} of {len(pages)}." if len(pages) > 1 else ""
+        has_gpus = (shown.rows["device"] != "cpu").any()
+        besides = caption_on_gpus if has_gpus else caption_on_cpus
+        models = listed(list(dict.fromkeys(map(model_words, rows_of(shown.rows)))))
+        first = f"{title}: {variants_shown(shown.rows, given.axis)}."
         yield FigureSpec(
-            name=f"{STUDY}_{self.name}",
-            subject=STUDY,
-            kind=self.name,
-            title=self.title,
-            caption=self.caption,
-            alt=" ".join(filter(None, (f"{self.title}.", self.sentence(shown)))),
-            drawing=partial(self.draw, tables),
-            tables=self.tables,
+            name=f"{given.subject}_{name}" + (f"_{number}" if number > 1 else ""),
+            subject=given.subject,
+            kind=name,
+            title=title,
+            caption=" ".join(filter(None, (caption, besides))).format(models=models, **given.words)
+            + part,
+            alt=" ".join(filter(None, (first, *(sentence(shown) for sentence in sentences)))),
+            drawing=partial(draw, shown),
+            variants=tuple(shown.rows["variant"]),
+            tables=tables,
+            has_own_section=has_own_section,
         )
+
+
+def machine_figure(
+    given: Shown,
+    *,
+    name: str,
+    title: str,
+    caption: str,
+    draw: Callable[[Tables], Figure],
+    sentence: Sentence,
+    tables: tuple[str, ...],
+) -> Iterator[FigureSpec]:
+    """The figure of the machine's devices, or of all variants at once, on one page; none unless the
+    subject is the study. The arguments are those of `variant_figure`; without rows in the first of
+    the `tables` there is no figure.
+    """
+    if given.subject != STUDY or getattr(given.tables, tables[0]).empty:
+        return
+    shown = replace(given, rows=given.rows.iloc[:0])
+    yield FigureSpec(
+        name=f"{STUDY}_{name}",
+        subject=STUDY,
+        kind=name,
+        title=title,
+        caption=caption,
+        alt=" ".join(filter(None, (f"{title}.", sentence(shown)))),
+        drawing=partial(draw, given.tables),
+        tables=tables,
+    )
 
 
 def without_own_loops(rows: pd.DataFrame) -> pd.DataFrame:

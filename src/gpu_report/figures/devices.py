@@ -24,7 +24,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpu_report.figures import labels, palette, style
-from gpu_report.figures.declaration import MachineFigure, range_in
+from gpu_report.figures.declaration import machine_figure, range_in
 from gpu_report.figures.points import draw_intervals, panels_figure
 from gpu_report.glossary import METRICS, PRECISIONS, Metric, device_words
 from gpu_report.printing.number_format import counted, quantity, scaled, size
@@ -129,7 +129,8 @@ def _mark_payload(axes: Axes, payload: int, offset: tuple[float, float], *, ha: 
     style.note(axes, words, (payload, 0), of=of, offset=offset, rotation=90, ha=ha, va="bottom")
 
 
-TRANSFER: Final = MachineFigure(
+TRANSFER: Final = partial(
+    machine_figure,
     name="transfer",
     title="Copies between host and device",
     caption=(
@@ -143,7 +144,8 @@ TRANSFER: Final = MachineFigure(
 )
 
 
-LINKS: Final = MachineFigure(
+LINKS: Final = partial(
+    machine_figure,
     name="links",
     title="The link between devices",
     caption=(
@@ -310,7 +312,8 @@ def _filled(handles: Sequence[Line2D | Patch]) -> list[Line2D | Patch]:
     ]
 
 
-ROOFLINE: Final = MachineFigure(
+ROOFLINE: Final = partial(
+    machine_figure,
     name="roofline",
     title="Roofline",
     caption=(

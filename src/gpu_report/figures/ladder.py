@@ -8,6 +8,7 @@ experiments' ladders + step_categories -> rows (eager, then each step with those
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -19,8 +20,8 @@ from matplotlib.lines import Line2D
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
-    VariantFigure,
     extremes_of,
+    variant_figure,
 )
 from gpu_report.figures.points import hollow_handles, place_rows
 from gpu_report.figures.stacked_bars import stacked_bars_figure
@@ -137,7 +138,8 @@ def _write_cell(axes: Axes, column: int, position: float, text: str, *, color: s
     )
 
 
-LADDER: Final = VariantFigure(
+LADDER: Final = partial(
+    variant_figure,
     name="ladder",
     title="Speedup by {axis}, individual and cumulative",
     caption=(
@@ -282,7 +284,8 @@ def _text(
     return f"{total_ms}; {'more' if is_slower else 'less'} {name}"
 
 
-WATERFALL: Final = VariantFigure(
+WATERFALL: Final = partial(
+    variant_figure,
     name="waterfall",
     title="Where the time of a step goes along the ladder",
     caption=(

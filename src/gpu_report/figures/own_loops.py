@@ -6,6 +6,7 @@ phases, top_kernels -> time per iteration of each part -> rows (loop) -> segment
 
 import math
 import re
+from functools import partial
 from itertools import cycle
 from typing import Final
 
@@ -14,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpu_report.figures import labels, palette, style
-from gpu_report.figures.declaration import Shown, VariantFigure, extremes_of
+from gpu_report.figures.declaration import Shown, extremes_of, variant_figure
 from gpu_report.figures.points import panels_figure
 from gpu_report.figures.stacked_bars import stacked_bars_figure
 from gpu_report.glossary import PASS, device_words
@@ -77,7 +78,8 @@ def passes_figure(shown: Shown) -> Figure:
     )
 
 
-PASSES: Final = VariantFigure(
+PASSES: Final = partial(
+    variant_figure,
     name="passes",
     title="Time of an iteration by number of points",
     caption=(
@@ -98,8 +100,8 @@ PASSES: Final = VariantFigure(
 def _with_parts(shown: Shown) -> pd.DataFrame:
     """The loops whose device work is known; none where no loop has parts of its own."""
     parts = iteration_parts(shown.tables, shown.rows)
-    known = shown.rows["variant"].isin(parts["variant"])
-    return shown.rows[known & (parts["part"] != _TOGETHER).any()]
+    has_parts = (parts["part"] != _TOGETHER).any()
+    return shown.rows[shown.rows["variant"].isin(parts["variant"] if has_parts else [])]
 
 
 def iteration_parts(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -159,7 +161,8 @@ def _part_of_kernel(name: str) -> str:
     return _KERNEL_PARTS.get(called[1], _OTHER) if called else _OTHER
 
 
-PARTS: Final = VariantFigure(
+PARTS: Final = partial(
+    variant_figure,
     name="parts",
     title="Parts of one iteration by {axis}",
     caption=(

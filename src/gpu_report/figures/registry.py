@@ -4,12 +4,14 @@ A figure declares its name, caption, alternative text and tables beside the func
 it is listed here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from gpu_report.figures import labels
 from gpu_report.figures.convergence import CONVERGENCE, LOSS_SCALE
-from gpu_report.figures.declaration import FigureSpec, MachineFigure, Subject, VariantFigure
+from gpu_report.figures.declaration import FigureSpec, Shown
 from gpu_report.figures.devices import LINKS, ROOFLINE, TRANSFER
 from gpu_report.figures.ladder import LADDER, WATERFALL
 from gpu_report.figures.own_loops import PARTS, PASSES
@@ -24,7 +26,7 @@ from gpu_report.figures.stacked_bars import IDLE, PHASES, STEPS
 from gpu_report.study.study import Experiment
 from gpu_report.tables.bundle import Tables
 
-FIGURES: Final[tuple[VariantFigure | MachineFigure, ...]] = (
+FIGURES: Final[tuple["partial[Iterator[FigureSpec]]", ...]] = (
     *(SPEEDUP_ROWS, CROSSOVER, LADDER, THROUGHPUT_ROWS, THROUGHPUT_CURVES),
     *(SCALING, PHASES, LOSS_SCALE, CONVERGENCE),
     *(STEPS, IDLE),
@@ -39,18 +41,16 @@ def available_figures(tables: Tables, experiments: Sequence[Experiment]) -> list
 
     Experiments without a variant on the machine have none.
     """
+    study = Shown(rows=labels.with_titles(tables.variants, tables.variants), tables=tables)
     subjects = [
-        Subject(
-            name=experiment.name,
+        replace(
+            study,
+            rows=labels.with_titles(tables.experiments[experiment.name], tables.variants),
+            subject=experiment.name,
             axis=experiment.axis,
             baseline=labels.field_label(experiment.axis, experiment.baseline),
         )
         for experiment in experiments
         if experiment.variants
     ]
-    return [
-        spec
-        for subject in [*subjects, Subject()]
-        for figure in FIGURES
-        for spec in figure.specs(subject, tables)
-    ]
+    return [spec for given in [*subjects, study] for figure in FIGURES for spec in figure(given)]

@@ -5,7 +5,9 @@ axis of numbers
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -15,10 +17,10 @@ from matplotlib.figure import Figure
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
-    VariantFigure,
     extremes,
     extremes_of,
     is_said_by_table,
+    variant_figure,
 )
 from gpu_report.figures.points import panels_figure, rows_figure
 from gpu_report.glossary import (
@@ -51,7 +53,7 @@ def repeats_crossover(shown: Shown) -> bool:
     series = set(shown.tables.crossovers["experiment"])
     others = [frame for name, frame in shown.tables.experiments.items() if name not in series]
     elsewhere = any((frame.groupby("group")["device"].nunique() > 1).any() for frame in others)
-    return shown.subject.name in series and elsewhere
+    return shown.subject in series and elsewhere
 
 
 _HOW_TO_READ: Final = "Points are means and bars show 95 % intervals."
@@ -88,7 +90,8 @@ def _by_samples_per_device(rows: pd.DataFrame, _axis: str) -> pd.DataFrame:
     )
 
 
-SCALING: Final = VariantFigure(
+SCALING: Final = partial(
+    variant_figure,
     name="scaling",
     title="Weak scaling",
     caption=(
@@ -108,8 +111,8 @@ def _repeats_scaling(shown: Shown) -> bool:
     """Whether the figure of scaling is drawn; or several ranks share a CPU, whose speeds forecast
     nothing.
     """
-    return shown.subject.axis == "parallelism" and (
-        not SCALING.rows(shown).empty or bool((shown.rows["device"] == "cpu").all())
+    return shown.axis == "parallelism" and (
+        not _weak_scaling_of_ddp(shown).empty or bool((shown.rows["device"] == "cpu").all())
     )
 
 
@@ -139,7 +142,7 @@ def curves_figure(shown: Shown) -> Figure:
     return panels_figure(
         shown.rows,
         rate_of(shown.rows),
-        axis=shown.subject.axis,
+        axis=shown.axis,
         by="device",
         looks=style.device_looks(shown.rows["device"]),
         columns=columns,
@@ -150,7 +153,7 @@ def curves_figure(shown: Shown) -> Figure:
 
 def _crossing(shown: Shown) -> pd.DataFrame:
     others = shown.rows[~shown.rows["is_baseline"]]
-    known = shown.subject.name in set(shown.tables.crossovers["experiment"])
+    known = shown.subject in set(shown.tables.crossovers["experiment"])
     sizes = others.groupby(["workload", "size", "precision", "options"])["batch_size"]
     series = others[sizes.transform("nunique") > 1]
     return series if known and series[SPEEDUP.column].notna().any() else others.iloc[:0]
@@ -158,10 +161,8 @@ def _crossing(shown: Shown) -> pd.DataFrame:
 
 def crossover_figure(shown: Shown) -> Figure:
     """Draw the speedup of the GPUs along the batch size, and where it crosses 1."""
-    baseline, looks = shown.subject.baseline, style.device_looks(shown.rows["device"])
-    crossovers = shown.tables.crossovers[
-        shown.tables.crossovers["experiment"] == shown.subject.name
-    ]
+    baseline, looks = shown.baseline, style.device_looks(shown.rows["device"])
+    crossovers = shown.tables.crossovers[shown.tables.crossovers["experiment"] == shown.subject]
     panels = shown.rows["panel"].nunique()
     columns = min(panels, 2)
     height_in = 1.6 * math.ceil(panels / columns) + 0.3
@@ -177,7 +178,7 @@ def crossover_figure(shown: Shown) -> Figure:
                 & crossovers["group"].str.split().map(shared.issuperset)
             ]
             # Whether a quality flag invalidates a time of the workload on the device or on the CPU.
-            compared = shown.tables.experiments[shown.subject.name]
+            compared = shown.tables.experiments[shown.subject]
             compared = compared[
                 (compared["workload"] == own["workload"].iloc[0])
                 & compared["device"].isin(["cpu", device])
@@ -212,22 +213,25 @@ def _shade(axes: Axes, crossover: "pd.Series[Any]", *, color: str) -> None:
     style.note(axes, text, (0.02, 0.97), color=palette.INK, ha="left", va="top", bbox=style.BLANK)
 
 
-SPEEDUP_ROWS: Final = VariantFigure(
+_NO_SPEEDUP_ROWS: Final[Sequence[Callable[[Shown], bool]]] = (
+    repeats_crossover,
+    _repeats_scaling,
+    lambda shown: is_said_by_table(replace(shown, rows=_compared(shown))),
+)
+SPEEDUP_ROWS: Final = partial(
+    variant_figure,
     name="speedup",
     title="Speedup by {axis}",
     caption=f"Speedup over {{baseline}}, by throughput; points right of the dashed line are "
     f"faster. {_HOW_TO_READ}",
     along=("device", "precision", "parallelism"),
     rows=_compared,
-    draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.subject.words)),
+    draw=lambda shown: rows_figure(shown.rows, metric=SPEEDUP.named(**shown.words)),
     sentences=(extremes_of(SPEEDUP),),
-    unless=(
-        repeats_crossover,
-        _repeats_scaling,
-        lambda shown: is_said_by_table(replace(shown, rows=_compared(shown))),
-    ),
+    unless=_NO_SPEEDUP_ROWS,
 )
-THROUGHPUT_ROWS: Final = VariantFigure(
+THROUGHPUT_ROWS: Final = partial(
+    variant_figure,
     name="throughput",
     title="Throughput by {axis}",
     caption=f"Training throughput by {{axis}}, over the timed epochs; more is better. "
@@ -237,15 +241,15 @@ THROUGHPUT_ROWS: Final = VariantFigure(
         shown.rows if shown.rows[THROUGHPUT.column].notna().any() else shown.rows.iloc[:0]
     ),
     draw=lambda shown: rows_figure(shown.rows, metric=rate_of(shown.rows)),
-    sentences=(lambda shown: extremes(rate_of(shown.rows), shown.rows, shown.subject.axis),),
+    sentences=(lambda shown: extremes(rate_of(shown.rows), shown.rows, shown.axis),),
     unless=(
         repeats_crossover,
-        lambda shown: shown.subject.axis == "device" and not _compared(shown).empty,
+        lambda shown: shown.axis == "device" and not _compared(shown).empty,
         _repeats_scaling,
         is_said_by_table,
     ),
 )
-THROUGHPUT_CURVES: Final = replace(
+THROUGHPUT_CURVES: Final = partial(
     THROUGHPUT_ROWS,
     along=_NUMBERS,
     draw=curves_figure,
@@ -253,7 +257,8 @@ THROUGHPUT_CURVES: Final = replace(
     together="panel",
     groups_on_page=16,
 )
-CROSSOVER: Final = VariantFigure(
+CROSSOVER: Final = partial(
+    variant_figure,
     name="crossover",
     title="Crossover of the devices",
     caption=(
@@ -272,7 +277,7 @@ CROSSOVER: Final = VariantFigure(
     unless=(
         lambda shown: (
             len(_crossing(shown)) < len(_compared(shown))
-            and not any(holds(shown) for holds in SPEEDUP_ROWS.unless)
+            and not any(holds(shown) for holds in _NO_SPEEDUP_ROWS)
         ),
     ),
     tables=("crossovers",),

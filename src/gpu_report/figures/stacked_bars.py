@@ -20,9 +20,9 @@ from matplotlib.patches import Patch
 from gpu_report.figures import labels, palette, style
 from gpu_report.figures.declaration import (
     Shown,
-    VariantFigure,
     found_in,
     largest_parts,
+    variant_figure,
     without_own_loops,
 )
 from gpu_report.figures.points import place_rows
@@ -190,7 +190,8 @@ def phases_figure(shown: Shown) -> Figure:
     )
 
 
-PHASES: Final = VariantFigure(
+PHASES: Final = partial(
+    variant_figure,
     name="phases",
     title="Phases of a step by {axis}",
     caption=(
@@ -262,7 +263,8 @@ def steps_figure(shown: Shown) -> Figure:
     )
 
 
-STEPS: Final = VariantFigure(
+STEPS: Final = partial(
+    variant_figure,
     name="steps",
     title="What a step consists of",
     caption=(
@@ -324,7 +326,8 @@ def idle_figure(shown: Shown) -> Figure:
     )
 
 
-IDLE: Final = VariantFigure(
+IDLE: Final = partial(
+    variant_figure,
     name="idle",
     title="Why the GPU was idle",
     caption=(

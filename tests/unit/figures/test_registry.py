@@ -58,7 +58,7 @@ def test_every_kind_of_figure_of_a_study_with_failures_draws() -> None:
         spec.kind: spec for spec in reversed(available_figures(tables, study.experiments))
     }
 
-    assert first_of_kind.keys() == {figure.name for figure in FIGURES}
+    assert first_of_kind.keys() == {figure.keywords["name"] for figure in FIGURES}
     for spec in first_of_kind.values():
         figure = spec.draw()
         assert figure_bytes(figure).startswith(b"%PDF"), spec.name
