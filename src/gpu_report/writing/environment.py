@@ -24,22 +24,11 @@ TEMPLATES: Final = Path(__file__).with_name("templates")
 """Those of the package, with the files that stand beside what they give."""
 
 
-class _UnprintableError(jinja2.TemplateRuntimeError):
-    """A template prints a value that has no agreed way to be printed."""
-
-
 class _TexCodeGenerator(CodeGenerator):
-    """Keeps Jinja2 from escaping for HTML where `finalize` comes too late: in `~`, and in
-    constants.
-    """
+    """Keeps Jinja2 from escaping for HTML where `finalize` comes too late: in `~`."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
         self.fail("'~' is not for TeX; print the two values one after the other", node.lineno)
-
-    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
-        if not isinstance(node, nodes.TemplateData):
-            raise nodes.Impossible
-        return super()._output_child_to_const(node, frame, finalize)
 
 
 class Templates:
@@ -68,9 +57,10 @@ class Templates:
             keep_trailing_newline=True,
             # Jinja2 then marks what macros, calls and block assignments give as finished, so that
             # it is not escaped twice; the escaping itself is done by `finalize`, before the one
-            # that Jinja2 has for HTML, which leaves Tex alone.
+            # that Jinja2 has for HTML, which leaves Tex alone. It takes the context, so that
+            # Jinja2 does not escape constants itself when it reads a template.
             autoescape=True,
-            finalize=_printable,
+            finalize=jinja2.pass_context(lambda _, value: _printable(value)),
             auto_reload=False,
         )
         self.environment.code_generator_class = _TexCodeGenerator
@@ -144,7 +134,7 @@ def _printable(value: Any) -> Tex:
         return escape(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return Tex(value)
-    raise _UnprintableError(
+    raise jinja2.TemplateRuntimeError(
         f"a {type(value).__name__} ({value!r}) is printed; give the template formatted text"
     )
 

@@ -16,7 +16,7 @@ from statistics import median
 from string import ascii_lowercase
 from typing import Any, Final
 
-from gpu_report.errors import GpuReportError, ReportError
+from gpu_report.errors import ReportError
 from gpu_report.glossary import METRICS, SHOWN, Metric, Row, memory_unit, time_in, time_unit_of_ms
 from gpu_report.printing.number_format import (
     Quantity,
@@ -131,10 +131,6 @@ def _column_type(numbers: Sequence[re.Match[str]]) -> Tex:
         + (f"e{power_sign}{power - len(power_sign)}" if power else "")
         + "}"
     )
-
-
-class UnknownColumnError(GpuReportError):
-    """A template asks for a column that the rows of its table do not have."""
 
 
 @dataclass(frozen=True)
@@ -396,7 +392,7 @@ def table(
         source: The CSV behind it.
 
     Raises:
-        UnknownColumnError: the rows do not have a column.
+        ReportError: the rows do not have a column.
     """
     if not rows:
         return []
@@ -468,7 +464,7 @@ def _of(column: str | Callable[[Row], object], row: Row) -> object:
     if callable(column):
         return column(row)
     if column not in row:
-        raise UnknownColumnError(f"there is no column {column!r}; use one of {', '.join(row)}")
+        raise ReportError(f"there is no column {column!r}; use one of {', '.join(row)}")
     return row[column]
 
 

@@ -9,7 +9,6 @@ from gpu_report.writing.table import (
     LINES_PER_PAGE,
     TableBlock,
     Text,
-    UnknownColumnError,
     metric,
     table,
 )
@@ -112,7 +111,7 @@ def test_a_column_that_the_rows_do_not_have_is_an_error_that_names_those_they_ha
     column: Text | Metric,
 ) -> None:
     with pytest.raises(
-        UnknownColumnError,
+        ReportError,
         match=r"there is no column '(varyant|speedop)'; use one of name, .*speedup",
     ):
         block(columns=[Text("variant", "name"), column])
