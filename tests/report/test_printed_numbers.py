@@ -18,7 +18,6 @@ from gpu_report.tables.bundle import rows_of
 from gpu_report.tables.experiments import EXPERIMENT
 from gpu_report.tables.variants import COMPARISON
 from gpu_report.writing.environment import TEMPLATES
-from gpu_report.writing.layout import pictures
 from gpu_report.writing.machine import MachineResults
 from tests.report.printed import FACTORS, Printed, numbers_in, printed, wide_text
 from tests.report.printed_sources import Sources, unfounded
@@ -104,8 +103,10 @@ def test_every_number_written_into_a_figure_is_in_a_csv_and_a_false_one_is_repor
     numbers = tmp_path / "numbers.csv"
     numbers.write_text(render_devices(*ON_BOTH)["numbers.csv"], encoding="utf-8")
     sources = Sources.read([*write_tables(tmp_path / "results", [machine]), numbers], drawn=True)
-    shown = pictures(machine.figures, folder=machine.id, csv_path="{}.csv".format)
-    behind = {each.name: (*each.sources, "variants.csv") for each in shown}
+    behind = {
+        each.name: (*(Path(source).name for source in each.sources), "variants.csv")
+        for each in machine.drawn
+    }
     specs = available_figures(machine.tables, machine.experiments)
     drawn = {spec.name: spec.draw() for spec in specs if spec.kind not in SUMMED}
     drawn["device_speedup"].text(0.5, 0.5, "7731.5×")

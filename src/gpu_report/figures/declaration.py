@@ -163,6 +163,8 @@ class FigureSpec:
     """What it draws as CSV, where no table has it."""
     has_own_section: bool = False
     """Whether it is in a section about its kind, and not in that of its experiment."""
+    sources: tuple[str, ...] = ()
+    """The CSV files behind it, of a figure in a document."""
 
     def draw(self) -> Figure:
         """Draw it, in the style of the report."""

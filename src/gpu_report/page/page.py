@@ -26,7 +26,7 @@ from gpu_report.tables.bundle import Tables, grouped, rows_of, shown_profiles, w
 from gpu_report.tables.marks import MEANINGS
 from gpu_report.writing import cards, rows
 from gpu_report.writing.experiment import ExperimentResults
-from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, pictures
+from gpu_report.writing.layout import COMPARISON_CSV, COMPARISON_FOLDER, placed
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.table import Text, metric
 
@@ -119,7 +119,7 @@ def render_page(
     data = _data(machine, memory, comparison)
     sections = _sections(machine)
     waterfall, links = machine.pictures("waterfall"), machine.pictures("links")
-    compared = pictures(
+    compared = placed(
         comparison_figures(comparison), folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV
     )
     shown = [
@@ -128,7 +128,7 @@ def render_page(
         *compared,
         *(picture for section in sections for picture in section["pictures"]),
     ]
-    drawn = draw_all([picture.figure.draw for picture in shown], file_format="svg")
+    drawn = draw_all([picture.draw for picture in shown], file_format="svg")
     return rendered(
         "page.html.j2",
         data,
@@ -168,11 +168,7 @@ def _sections(machine: MachineResults) -> list[dict[str, Any]]:
             "name": each.name,
             "title": each.title,
             "question": each.question,
-            "pictures": pictures(
-                [figure for figure in machine.figures if figure.subject == each.name],
-                folder=machine.id,
-                csv_path=machine.csv_path,
-            ),
+            "pictures": [figure for figure in machine.drawn if figure.subject == each.name],
         }
         for each in experiments
     ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpu_report.answers.estimate import falls, gain_over
 from gpu_report.answers.scope import search_scope
@@ -33,9 +33,12 @@ from gpu_report.words import (
     why_missing,
 )
 from gpu_report.writing.cards import notes_on_precision
-from gpu_report.writing.layout import Picture, figures_of, pictures
+from gpu_report.writing.layout import figures_of
 from gpu_report.writing.machine import MachineResults, range_words
 from gpu_report.writing.table import TableBlock, Text, metric, table
+
+if TYPE_CHECKING:
+    from gpu_report.figures.declaration import FigureSpec
 
 _METRICS: Final[Mapping[str, tuple[str, ...]]] = {
     "workload": ("parameters", "step_time", "throughput", "memory", "quality"),
@@ -134,12 +137,9 @@ class ExperimentResults:
         return list(dict.fromkeys(str(row["workload_title"]) for row in self.rows))
 
     @property
-    def pictures(self) -> list[Picture]:
+    def pictures(self) -> "list[FigureSpec]":
         """The figures of its section."""
-        machine = self.machine
-        return pictures(
-            figures_of(self.name, machine.figures), folder=machine.id, csv_path=machine.csv_path
-        )
+        return figures_of(self.name, self.machine.drawn)
 
     @property
     def metrics(self) -> list[str]:
@@ -215,7 +215,7 @@ class ExperimentResults:
         """The variants of an option alone, and of a ladder without one option, where a figure has
         their speedups.
         """
-        if all(picture.figure.kind != "ladder" for picture in self.pictures):
+        if all(picture.kind != "ladder" for picture in self.pictures):
             return set()
         found = set()
         for rows in grouped(self.rows, lambda row: row["group"]).values():

@@ -3,7 +3,7 @@ asks at every start; and its figures with caption and the CSV behind.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -105,31 +105,16 @@ STUDY_FOLDER: Final = "study"
 """Of the figures of networks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Picture:
-    """One figure for a template; its file is `figures/<name>.pdf`, `sources` are the CSV files
-    behind it.
-    """
-
-    figure: "FigureSpec"
-    folder: str
-    sources: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.folder}/{self.figure.name}"
-
-
-def pictures(
+def placed(
     figures: "Iterable[FigureSpec]", *, folder: str, csv_path: Callable[[str], str]
-) -> list[Picture]:
-    """Figures that are in one folder, with the paths of the tables they were drawn from, or of the
-    CSV beside them.
+) -> "list[FigureSpec]":
+    """Figures that are in one folder: each named after its file inside that of all figures, with
+    the paths of the tables that it was drawn from, or of the CSV beside it.
     """
     return [
-        Picture(
-            figure=figure,
-            folder=folder,
+        replace(
+            figure,
+            name=f"{folder}/{figure.name}",
             sources=(f"report/figures/{folder}/{figure.name}.csv",)
             if figure.csv
             else tuple(

@@ -37,7 +37,7 @@ from gpu_report.words import (
     why_no_numbers,
 )
 from gpu_report.writing.cards import chains, in_one_line, scaled
-from gpu_report.writing.layout import Picture, pictures
+from gpu_report.writing.layout import placed
 from gpu_report.writing.tex import Tex, breakable, escape
 
 if TYPE_CHECKING:
@@ -524,20 +524,20 @@ class MachineResults:
         folder = self.folder.partition("/experiments/")[0]
         return "" if self.bundle else f"{folder}/logs/measure_variant/{variant}.log"
 
-    def pictures(self, *kinds: str, first: bool = False) -> list[Picture]:
+    @cached_property
+    def drawn(self) -> "list[FigureSpec]":
+        """Its figures as a document has them, in the folder of the machine."""
+        return placed(self.figures, folder=self.id, csv_path=self.csv_path)
+
+    def pictures(self, *kinds: str, first: bool = False) -> "list[FigureSpec]":
         """The figures of these kinds that there is data for.
 
         `first` leaves of each kind those of the first experiment that has one: those of others
         would repeat them.
         """
-        drawn = pictures(self.figures, folder=self.id, csv_path=self.csv_path)
-        found = [picture for picture in drawn if picture.figure.kind in kinds]
-        subjects = {each.figure.kind: each.figure.subject for each in reversed(found)}
-        return [
-            picture
-            for picture in found
-            if not first or picture.figure.subject == subjects[picture.figure.kind]
-        ]
+        found = [figure for figure in self.drawn if figure.kind in kinds]
+        subjects = {figure.kind: figure.subject for figure in reversed(found)}
+        return [figure for figure in found if not first or figure.subject == subjects[figure.kind]]
 
 
 def hardware_name(records: Sequence[Record]) -> str:

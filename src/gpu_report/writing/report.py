@@ -32,7 +32,7 @@ from gpu_report.writing.layout import (
     NUMBERS_CSV,
     STUDY_FOLDER,
     Layout,
-    pictures,
+    placed,
 )
 from gpu_report.writing.machine import MachineResults
 from gpu_report.writing.numbers import (
@@ -133,10 +133,10 @@ def render_report(
         )
     axes = {experiment.name: experiment.axis for experiment in experiments}
     models = trained_models(machine.records)
-    compared = pictures(
+    compared = placed(
         comparison_figures, folder=COMPARISON_FOLDER, csv_path=lambda _: COMPARISON_CSV
     )
-    drawn = pictures(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
+    drawn = placed(study_figures, folder=STUDY_FOLDER, csv_path=machine.csv_path)
     shown = {one.name: ExperimentResults(experiment=one, machine=machine) for one in experiments}
     # The sections that have nothing to show on this machine, which the document lists.
     questions = {name: each.question for name, each in shown.items() if not each.rows}
@@ -153,9 +153,7 @@ def render_report(
         "models": models,
         "networks": networks(models),
         "generated": generated(models),
-        "network_pictures": lambda workload: [
-            each for each in drawn if each.figure.subject == workload
-        ],
+        "network_pictures": lambda workload: [each for each in drawn if each.subject == workload],
         "across_experiments": across_experiments(
             machine.findings, axes, has_gpu=machine.has_accelerator, left_out=left_out
         ),
