@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from gpu_report.answers.estimate import Estimate, Side, speedup
 from gpu_report.answers.finding import Evidence, Finding, Verdict
@@ -25,6 +25,8 @@ from gpu_report.answers.phrases import evidence_of_columns, factor_alone, times
 from gpu_report.answers.scope import Group, Scope
 from gpu_report.glossary import Row, capitalized
 from gpu_report.words import why_no_numbers
+
+_Said = TypeVar("_Said")
 
 OTHER_AXES: Final = "other axes"
 """In `about`, stands for every axis but these, which have questions of their own."""
@@ -131,6 +133,21 @@ def each_group(
         return filter(None, map(answer, groups(scope)))
 
     return answers
+
+
+def against_baseline(
+    answer: Callable[[Group, Row], _Said],
+) -> Callable[[Group], _Said | Answer]:
+    """Asks the function below about a group and its baseline; nothing is measured where one of the
+    two, or what to compare it with, is missing.
+    """
+
+    @wraps(answer)
+    def asked(group: Group) -> _Said | Answer:
+        before = group.baseline
+        return answer(group, before) if before and group.others else missing(group)
+
+    return asked
 
 
 def missing(group: Group, otherwise: str = NOTHING_TO_COMPARE) -> Answer:

@@ -35,6 +35,7 @@ from gpu_report.answers.question import (
     OTHER_AXES,
     Answer,
     Compared,
+    against_baseline,
     decided,
     each_group,
     evidence_of,
@@ -78,7 +79,8 @@ def for_speed(scope: Scope) -> Iterator[Group]:
 
 @question("Which {axis} trains fastest?", OTHER_AXES, "workload", "precision", "optimization")
 @partial(each_group, groups=for_speed)
-def best(group: Group) -> Answer | None:
+@against_baseline
+def best(group: Group, before: Row) -> Answer | None:
     """Another value is faster if the whole interval of its speedup over the baseline is above 1,
     and the difference is significant among the experiment's comparisons (Holm). Of those the
     fastest is named; of precisions and optimizations that tie, the simplest.
@@ -86,9 +88,6 @@ def best(group: Group) -> Answer | None:
     is_of_workloads = group.axis == "workload"
     if is_of_workloads and len({_task(row) for row in group.measured}) > 1:
         return None  # of two tasks neither is faster
-    before = group.baseline
-    if before is None or not group.others:
-        return missing(group)
     faster = surely_faster(group.others, before)
     after = max(faster, key=lambda row: float(row["speedup"]))
     if group.axis in ("optimization", "precision"):
@@ -169,16 +168,15 @@ def rivals(group: Group, fastest: Row) -> str:
 
 @question("Does any {axis} cost quality?", OTHER_AXES, "precision", "optimization")
 @each_group
-def quality(group: Group) -> Answer:
+@against_baseline
+def quality(group: Group, baseline: Row) -> Answer:
     """A fall means that the difference, intervals included, is more than 0.02: about what a few
     held-out samples make. Of a metric that falls as models get better, or is not from 0 to 1, it is
     a rise, or a fall, by more than 2 %. It is taken between processes of the same seed, which began
     alike, where both configurations have the same seeds. After fewer than 30 optimizer steps a
     training has hardly begun, so that its quality says nothing.
     """
-    baseline, subject = group.baseline, group.title
-    if baseline is None or not group.others:
-        return missing(group)
+    subject = group.title
     if baseline["optimizer_steps"] < FEWEST_STEPS:
         reason = f"fewer than {FEWEST_STEPS} optimizer steps were made"
         return not_measured(subject, reason, key=group.key)
@@ -279,13 +277,11 @@ def energy(group: Group) -> Answer | None:
 
 @question("Do DataLoader workers help?", "workers", name="help")
 @each_group
-def workers_help(group: Group) -> Answer:
+@against_baseline
+def workers_help(group: Group, before: Row) -> Answer:
     """They help if the whole interval of the fastest's speedup over loading in the training process
     is above 1.
     """
-    before = group.baseline
-    if before is None or not group.others:
-        return missing(group)
     after = max(group.others, key=lambda row: float(row["throughput_per_s"]))
     gain = speedup(after, before)
     waits = [shown(row, "data_wait_share", short=True) for row in (before, after)]

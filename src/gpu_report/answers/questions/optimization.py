@@ -25,6 +25,7 @@ from gpu_report.answers.question import (
     HALF,
     NOTHING_TO_COMPARE,
     Answer,
+    against_baseline,
     decided,
     each_group,
     evidence_of,
@@ -232,10 +233,8 @@ def saves(scope: Scope) -> Iterator[Answer]:
                 yield _saves(replace(group, key=key, rows=rows))
 
 
-def _saves(group: Group) -> Answer:
-    before = group.baseline
-    if before is None or not group.others:
-        return missing(group)
+@against_baseline
+def _saves(group: Group, before: Row) -> Answer:
     (after,) = group.others
     ratio = ratio_of("memory_peak_mib")(after, before)
     subject, name = group.title, optimization_in_words(added_options(after, before))

@@ -11,6 +11,7 @@ From how many micro-batches does a pipeline train faster than one GPU, and does 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from typing import Final
 
@@ -26,7 +27,9 @@ from gpu_report.answers.phrases import as_share, evidence_of_columns, shown, tim
 from gpu_report.answers.question import (
     Answer,
     Compared,
+    against_baseline,
     decided,
+    each_group,
     evidence_of,
     missing,
     not_measured,
@@ -306,29 +309,27 @@ def hidden(scope: Scope) -> Iterator[Answer]:
 
 
 @question("Which setting of DDP pays?", DDP_OPTIONS)
-def setting(scope: Scope) -> Iterator[Answer]:
+@partial(each_group, groups=lambda scope: map(_beyond_defaults, for_speed(scope)))
+@against_baseline
+def setting(group: Group, before: Row) -> Answer:
     """It does if the whole interval of the fastest's speedup over DDP's defaults is above 1, and
     the difference is significant among the experiment's comparisons (Holm).
     """
-    for group in map(_beyond_defaults, for_speed(scope)):
-        if group.baseline is None or not group.others:
-            yield missing(group)
-            continue
-        before, after = group.baseline, fastest_of(group.others)
-        gain, subject, words = speedup(after, before), group.title, group.words(after)
-        yield decided(
-            group,
-            gain,
-            yes=f"{subject} trained fastest with {words}: {times(gain, short=True)} the throughput "
-            f"of the defaults{rivals(group, after)}",
-            no=f"No setting made {subject} faster than DDP's defaults: the next, {words}, reached "
-            f"{times(gain)} their throughput",
-            whether=f"{subject} trains faster with {words} than with DDP's defaults",
-            if_unclear=f"; it trained {times(gain)} as fast{_beside_its_session(group, after)}",
-            evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
-            advice={"yes": f"With DistributedDataParallel train {subject} with {words}."},
-            gain=gain,
-        )
+    after = fastest_of(group.others)
+    gain, subject, words = speedup(after, before), group.title, group.words(after)
+    return decided(
+        group,
+        gain,
+        yes=f"{subject} trained fastest with {words}: {times(gain, short=True)} the throughput "
+        f"of the defaults{rivals(group, after)}",
+        no=f"No setting made {subject} faster than DDP's defaults: the next, {words}, reached "
+        f"{times(gain)} their throughput",
+        whether=f"{subject} trains faster with {words} than with DDP's defaults",
+        if_unclear=f"; it trained {times(gain)} as fast{_beside_its_session(group, after)}",
+        evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
+        advice={"yes": f"With DistributedDataParallel train {subject} with {words}."},
+        gain=gain,
+    )
 
 
 def _beside_its_session(group: Group, after: Row) -> str:
