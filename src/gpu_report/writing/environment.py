@@ -17,6 +17,7 @@ from jinja2.compiler import CodeGenerator, Frame
 from markupsafe import Markup
 
 from gpu_report.errors import GpuReportError, ReportError
+from gpu_report.words import listed
 from gpu_report.writing.tex import Tex, breakable, escape, pdf_string, xml_text
 
 TEMPLATE_SUFFIX: Final = ".tex.j2"
@@ -139,16 +140,13 @@ def _printable(value: Any) -> Tex:
     )
 
 
-def _sentence_list(values: Sequence[Any]) -> Tex:
+def _sentence_list(values: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`; for many, the first two, how many more, and the last; empty
     without values.
     """
-    if not values:
-        return Tex("")
     if len(values) > _MOST_LISTED:
         values = [*values[:2], f"{len(values) - 3} more", values[-1]]
-    *first, last = [_printable(value) for value in values]
-    return Tex(" and ").join([Tex(", ").join(first), last]) if first else last
+    return listed(values) if values else ""
 
 
 def _key(value: str) -> Tex:
