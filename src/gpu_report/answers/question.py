@@ -248,6 +248,29 @@ class Compared:
             return "yes"
         return "too close to call" if self.on("unclear") else "no"
 
+    def answer(
+        self,
+        holds: Side,
+        *,
+        yes: str,
+        no: str,
+        whether: str,
+        if_unclear: str = "",
+        measured: str = "",
+        evidence: Sequence[Evidence],
+        subject: str = "",
+    ) -> Answer:
+        """Yes where any is on the side that `holds`; the words are those of `decided`."""
+        verdict = self.any_on(holds)
+        unclear = f"Whether {whether} is too close to call, because {self.doubt}{if_unclear}"
+        return Answer(
+            verdict=verdict,
+            statement={"yes": yes, "no": no}.get(verdict, unclear) + measured,
+            subject=subject or self.group.title,
+            evidence=evidence,
+            key=self.group.key,
+        )
+
     @property
     def doubt(self) -> str:
         """Why the first that is unclear is so; empty where none is."""

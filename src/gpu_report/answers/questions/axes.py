@@ -199,22 +199,14 @@ def quality(group: Group, baseline: Row) -> Answer:
         compared.on("below"),
         lambda row, _: f"with {group.words(row)} {shown(row, 'quality', short=True)}",
     )
-    verdict = compared.any_on("below")
     others = how_many(len(known), len(known), "other configuration")
-    statement = {
-        "yes": f"{subject} lost quality: held-out {metric} {lost}, {before}.",
-        "no": f"{subject} lost no quality in {others}: {at_worst}",
-    }.get(
-        verdict,
-        f"Whether {subject} loses quality is too close to call, because {compared.doubt}; "
-        f"{at_worst}",
-    )
-    return Answer(
-        verdict=verdict,
-        statement=statement,
-        subject=subject,
+    return compared.answer(
+        "below",
+        yes=f"{subject} lost quality: held-out {metric} {lost}, {before}.",
+        no=f"{subject} lost no quality in {others}: {at_worst}",
+        whether=f"{subject} loses quality",
+        if_unclear=f"; {at_worst}",
         evidence=quality_evidence(group, baseline, worst),
-        key=group.key,
     )
 
 

@@ -207,22 +207,15 @@ def _strong(group: Group) -> Answer:
     subject, sharing = group.title, parallelism_words(group.rows[0]["parallelism"])
     rest = {"slower": compared.on("below"), "no significant gain": compared.on("unclear")}
     others = "".join(f"; {word}: {each(some)}" for word, some in rest.items() if some)
-    verdict = compared.any_on("above")
-    statement = {
-        "yes": f"Speedup of {subject} with {sharing}: {each(compared.on('above'))}{others}.",
-        "no": f"{subject} trains more slowly with {sharing} than one plain process with the whole "
-        f"batch: {each(pairs)}.",
-    }.get(
-        verdict,
-        f"Whether {subject} trains faster with {sharing} and the same batch is too close to call, "
-        f"because {compared.doubt}; speedup over one plain process: {each(pairs)}.",
-    )
-    return Answer(
-        verdict=verdict,
-        statement=statement,
-        subject=subject,
+    return compared.answer(
+        "above",
+        yes=f"Speedup of {subject} with {sharing}: {each(compared.on('above'))}{others}",
+        no=f"{subject} trains more slowly with {sharing} than one plain process with the whole "
+        f"batch: {each(pairs)}",
+        whether=f"{subject} trains faster with {sharing} and the same batch",
+        if_unclear=f"; speedup over one plain process: {each(pairs)}",
+        measured=".",
         evidence=evidence_of(group, {"strong_speedup": "strong speedup"}),
-        key=group.key,
     )
 
 
@@ -390,19 +383,14 @@ def pipeline(scope: Scope) -> Iterator[Answer]:
                 f"; the pipeline takes the least memory with m = {least['micro_batches']}, "
                 f"{shown(least, _SAVED, short=True)} less than one device"
             )
-        verdict = compared.any_on("above")
-        statement = f"{_from_how_many(compared)} for {group.title}"
-        if verdict == "too close to call":
-            statement = (
-                f"Whether the pipeline beats one device for {group.title} is too close to call, "
-                f"because {compared.doubt}"
-            )
-        yield Answer(
-            verdict=verdict,
-            statement=f"{statement}{measured}.",
-            subject=group.title,
+        number = f"{_from_how_many(compared)} for {group.title}"
+        yield compared.answer(
+            "above",
+            yes=number,
+            no=number,
+            whether=f"the pipeline beats one device for {group.title}",
+            measured=f"{measured}.",
             evidence=evidence_of(group, {_OVER_ONE: "throughput over one device"}),
-            key=group.key,
         )
 
 
@@ -454,21 +442,18 @@ def sharded(scope: Scope) -> Iterator[Answer]:
                 f"({row['configuration']}{row['beside']})"
             ),
         )
-        verdict, subject = compared.any_on("above"), f"{group.title} ({listed(sizes)})"
-        doubt = f"Whether {subject} saves memory is too close to call, because {compared.doubt}"
+        subject = f"{group.title} ({listed(sizes)})"
         some = " in at least one configuration" * (len(pairs) > 1)
-        said = {
-            "yes": f"{subject} saved 10 % or more{some}",
-            "no": f"{subject} saved less than 10 %",
-        }
-        yield Answer(
-            verdict=verdict,
-            statement=f"{said.get(verdict, doubt)}: {each}.",
-            subject=subject,
+        yield compared.answer(
+            "above",
+            yes=f"{subject} saved 10 % or more{some}",
+            no=f"{subject} saved less than 10 %",
+            whether=f"{subject} saves memory",
+            measured=f": {each}.",
             evidence=evidence_of_columns(
                 [row for pair in pairs for row in pair], {_PEAK: "peak memory"}, _TABLE
             ),
-            key=group.key,
+            subject=subject,
         )
 
 
