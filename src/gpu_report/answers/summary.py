@@ -9,6 +9,7 @@ Recommendations of the findings -> by symptom -> rows of a table
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from gpu_report.answers.finding import Finding, recommendations
@@ -72,11 +73,10 @@ def answered(findings: Iterable[Finding], subject: str, names: Sequence[str]) ->
         and finding.verdict != "not measured"
         and (not names or finding.name in names)
     ]
-    alike = grouped(measured, lambda finding: (finding.question, answer_word(finding)))
-    questions = list(dict.fromkeys(question for question, _ in alike))
-    in_order = sorted(alike.items(), key=lambda item: questions.index(item[0][0]))
     together = []
-    for (_, word), (first, *others) in in_order:
+    by_question = grouped(measured, lambda finding: finding.question).values()
+    alike = chain.from_iterable(grouped(each, answer_word).items() for each in by_question)
+    for word, (first, *others) in alike:
         subjects = list(dict.fromkeys(finding.subject for finding in others if finding.subject))
         statement = first.statement
         if not word:

@@ -191,11 +191,7 @@ def _sections(machine: MachineResults) -> list[dict[str, Any]]:
 def _answers(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
     """Those that had anything to decide by, under their questions."""
     decided = [each for each in findings if each.verdict != "not measured"]
-    questions = dict.fromkeys(each.question for each in decided)
-    return [
-        (question, [each for each in decided if each.question == question])
-        for question in questions
-    ]
+    return [*grouped(decided, lambda each: each.question).items()]
 
 
 def _data(

@@ -4,7 +4,7 @@ trained and how, from what the workloads said of themselves in the records.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,8 +102,7 @@ def batch_searches(rows: Sequence[Row]) -> list[Row]:
     """
     nothing = dict.fromkeys((*_OF_ANSWER, "samples"), math.nan)
     found: list[Row] = []
-    for search in dict.fromkeys(row["search"] for row in rows):
-        tried = [row for row in rows if row["search"] == search]
+    for tried in grouped(rows, itemgetter("search")).values():
         answers = {mark: next((row for row in tried if row[mark]), nothing) for mark in _ANSWERS}
         numbers = {
             f"{prefix}{column}": answers[mark][column]
@@ -343,9 +342,8 @@ def sharing(machine: MachineResults, rows: Iterable[Row]) -> list[Row]:
             add(row, own["batch_per_device"], {})
         if own["is_strong"]:
             add(row, row["batch_size"], _OF_STRONG, is_divided=True)
-    headings = list(dict.fromkeys(heading for heading, *_ in alike))
-    ordered = sorted(alike.items(), key=lambda found: headings.index(found[0][0]))
-    return with_configurations([row for _, same in ordered for row in same])
+    by_heading = grouped(chain.from_iterable(alike.values()), itemgetter("heading"))
+    return with_configurations([row for same in by_heading.values() for row in same])
 
 
 def steps_of_sharing(tables: Tables, sharing: Iterable[Row]) -> list[Row]:
@@ -810,8 +808,8 @@ def networks(models: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
             "parameters_by_size": _parameters(of_workload),
             "sizes": list(dict.fromkeys(model["size"] for model in of_workload)),
         }
-        for first in first_of_each(models, "workload")
-        for of_workload in [[each for each in models if each["workload"] == first["workload"]]]
+        for of_workload in grouped(models, itemgetter("workload")).values()
+        for first in of_workload[:1]
     ]
 
 
