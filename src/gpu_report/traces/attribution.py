@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
-from gpu_report.traces.grouping import fits, numbers_of, sums
+from gpu_report.traces.grouping import fits, numbers_of
 from gpu_report.traces.nesting import Windows, cover, nearest, nest, outermost, windows
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 from gpu_report.traces.vendors import NAMES, TO_DEVICE, copy_kind
@@ -36,6 +36,20 @@ _SAYS_NOTHING: Final = (NONE, *(_NUMBER_OF[name] for name in (OTHER, "runtime", 
 """Categories of a launching call that say nothing of the work it launched."""
 
 
+class DeviceWork(WorkSpans, frozen=True, kw_only=True):
+    """Kernels, copies and fills with who launched them: `launch` is the position of the driver
+    call, `call` that of the operation around it; NONE where none is recorded.
+
+    Work without such a driver call has the operation that it names itself, and so has that of a
+    graph if it names one. `in_graph` marks work of a graph's replay.
+    """
+
+    launch: Integers
+    call: Integers
+    category: Integers
+    in_graph: Flags
+
+
 class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     """Operations and driver calls on the host, threads one after the other; columns of one number
     per call.
@@ -47,10 +61,7 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     `backward` is the position of the call around it in which autograd runs a function of the
     backward pass, its own where it is one, NONE outside of all.
 
-    `launch`, `launcher`, `in_graph` and `work_category` have one number per piece of the trace's
-    device work: the position of the driver call that launched it, and of the operation around that
-    call; NONE where none is recorded. Work without such a call has the operation that it names
-    itself, and so has that of a graph if it names one.
+    `work` is all device work of the trace.
     """
 
     spans: CallSpans
@@ -60,24 +71,7 @@ class HostCalls(msgspec.Struct, frozen=True, kw_only=True):
     in_step: Flags
     is_driver_call: Flags
     backward: Integers
-    launch: Integers
-    launcher: Integers
-    in_graph: Flags
-    work_category: Integers
-
-
-class DeviceWork(msgspec.Struct, frozen=True, kw_only=True):
-    """Kernels, copies and fills that the steps launched; `launch` and `call` are the positions of
-    the driver call and of the operation that launched each.
-
-    They are NONE where that is not known. `in_graph` marks work of a graph's replay.
-    """
-
-    spans: WorkSpans
-    launch: Integers
-    call: Integers
-    category: Integers
-    in_graph: Flags
+    work: DeviceWork
 
 
 Attributed = tuple[Trace, HostCalls, DeviceWork]
@@ -120,10 +114,13 @@ def attribute_host(trace: Trace) -> HostCalls:
         in_step=(step_at(trace, calls.start_ns) != NONE)[outermost(parent)],
         is_driver_call=is_driver_call,
         backward=nearest(parent, is_evaluating),
-        launch=launch,
-        launcher=launcher,
-        in_graph=in_graph,
-        work_category=np.where(of_work == NONE, _NUMBER_OF[OTHER], of_work),
+        work=DeviceWork(
+            **msgspec.structs.asdict(work),
+            launch=launch,
+            call=launcher,
+            category=np.where(of_work == NONE, _NUMBER_OF[OTHER], of_work),
+            in_graph=in_graph,
+        ),
     )
 
 
@@ -133,24 +130,24 @@ def attribute_device(trace: Trace, calls: HostCalls) -> DeviceWork:
     Work whose launch is not in the trace counts by its own start, unless it ran before any launched
     work did: then it was launched before the recording began, and belongs to an earlier step.
     """
-    work = trace.work
-    call = np.where(calls.launch == NONE, calls.launcher, calls.launch)
+    work = calls.work
+    call = np.where(work.launch == NONE, work.call, work.launch)
     is_launched = call != NONE
     first_launched_ns = (
         work.start_ns[is_launched].min(initial=np.iinfo(np.int64).max) if is_launched.any() else 0
     )
     began_in_step = (work.start_ns >= first_launched_ns) & (step_at(trace, work.start_ns) != NONE)
     launched_in_step = at_positions(calls.in_step, call, missing=False)
-    return _device_work(trace, calls, np.where(is_launched, launched_in_step, began_in_step))
+    return work.chosen(np.where(is_launched, launched_in_step, began_in_step))
 
 
 def work_within_steps(trace: Trace, calls: HostCalls) -> tuple[DeviceWork, Integers]:
     """The device work that ran within the steps, whatever launched it, and how long each piece did:
     as STEPS counts.
     """
-    within_ns = cover(*trace.step_bounds).within(trace.work.start_ns, trace.work.end_ns)
+    within_ns = cover(*trace.step_bounds).within(calls.work.start_ns, calls.work.end_ns)
     kept = within_ns > 0
-    return _device_work(trace, calls, kept), within_ns[kept]
+    return calls.work.chosen(kept), within_ns[kept]
 
 
 def is_kernel(trace: Trace, work: WorkSpans) -> Flags:
@@ -186,28 +183,18 @@ def is_waiting(trace: Trace, calls: HostCalls) -> Flags:
     is_blocking = fits(
         trace.names, trace.work.name, lambda name: copy_kind(name).host_memory == "pageable"
     )
-    found[calls.launch[is_blocking & (calls.launch != NONE)]] = True
-    return found & np.equal(calls.spans.thread, loop_thread(trace, calls))
+    found[calls.work.launch[is_blocking & (calls.work.launch != NONE)]] = True
+    return found & np.equal(calls.spans.thread, trace.loop_thread)
 
 
-def begins_with_earlier_work(trace: Trace, calls: HostCalls) -> bool:
+def begins_with_earlier_work(calls: HostCalls) -> bool:
     """Whether the first device work was launched before the recording. Work without a number of its
     launch may have been launched in it.
     """
-    if not len(trace.work):
+    if not len(calls.work):
         return False
-    first = int(np.argmin(trace.work.start_ns))
-    return bool(calls.launch[first] == NONE and trace.work.correlation[first] > 0)
-
-
-def loop_thread(trace: Trace, calls: HostCalls) -> int:
-    """The thread that ran the steps; without steps the one with the most time in marks, or else in
-    calls.
-    """
-    spans = trace.marks if len(trace.marks) else calls.spans
-    if trace.loop_thread != NONE or not len(spans):
-        return trace.loop_thread
-    return int(sums(spans.thread, spans.duration_ns, len(trace.threads)).argmax())
+    first = int(np.argmin(calls.work.start_ns))
+    return bool(calls.work.launch[first] == NONE and calls.work.correlation[first] > 0)
 
 
 def step_at(trace: Trace, times_ns: Integers) -> Integers:
@@ -224,16 +211,6 @@ def at_positions(
     found = column[positions]
     found[positions == NONE] = missing
     return found
-
-
-def _device_work(trace: Trace, calls: HostCalls, kept: Flags) -> DeviceWork:
-    return DeviceWork(
-        spans=trace.work.chosen(kept),
-        launch=calls.launch[kept],
-        call=calls.launcher[kept],
-        category=calls.work_category[kept],
-        in_graph=calls.in_graph[kept],
-    )
 
 
 def _categories_by(

@@ -35,24 +35,24 @@ def with_operations(replaying: Attributed, uncaptured: Attributed) -> Attributed
     As it was where it replays no graph, or no replayed kernel has a counterpart.
     """
     (trace, host, _), (other, calls, work) = replaying, uncaptured
-    if not host.in_graph.any():
+    if not host.work.in_graph.any():
         return replaying
     names, name_of = _merged(trace.names, other.names)
     kinds, kind_of = _merged(trace.kinds, other.kinds)
     is_offered = (work.call != NONE) & ~is_of_data(other, calls, work) & ~work.in_graph
     replayed, launched = (
         np.flatnonzero(which)[np.argsort(spans.start_ns[which], kind="stable")]
-        for spans, which in ((trace.work, host.in_graph), (work.spans, is_offered))
+        for spans, which in ((trace.work, host.work.in_graph), (work, is_offered))
     )
     wanted, offered = (
         np.where(fits(of.kinds, spans.kind, "gpu_memset".__eq__), NONE, number[spans.name])
         for of, spans, number in (
             (trace, trace.work.chosen(replayed), np.arange(len(trace.names))),
-            (other, work.spans.chosen(launched), name_of),
+            (other, work.chosen(launched), name_of),
         )
     )  # one number for all fills, which a graph may run as kernels
     found = np.full(len(replayed), NONE)
-    of_launch = host.launch[replayed]
+    of_launch = host.work.launch[replayed]
     behind = 0  # graphs of one step follow each other in the uncaptured step, too
     for launch in np.unique(of_launch):
         mine = of_launch == launch

@@ -21,7 +21,6 @@ from gpu_report.traces.attribution import (
     begins_with_earlier_work,
     is_of,
     is_waiting,
-    loop_thread,
     operations_around,
 )
 from gpu_report.traces.grouping import NS_PER_MS, NS_PER_US, STEP, Row, counts, fits, rows_of, sums
@@ -182,12 +181,11 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Ro
     kernel counts as launched by the one call that launched the graph, so that it waits long and the
     queue is deep: the host is far ahead.
     """
-    launched = np.flatnonzero(calls.launch != NONE)
-    launched = launched[np.argsort(calls.spans.start_ns[calls.launch[launched]], kind="stable")]
-    call = calls.launch[launched]
-    started_ns, launch_ns = trace.work.start_ns[launched], calls.spans.start_ns[call]
-    delay_ns = (started_ns - launch_ns - calls.spans.duration_ns[call]).clip(min=0)
-    duration_ns = trace.work.duration_ns[launched]
+    launched = calls.work.chosen(calls.work.launch != NONE)
+    launched = launched.chosen(np.argsort(calls.spans.start_ns[launched.launch], kind="stable"))
+    started_ns, launch_ns = launched.start_ns, calls.spans.start_ns[launched.launch]
+    delay_ns = (started_ns - calls.spans.end_ns[launched.launch]).clip(min=0)
+    is_short = launched.duration_ns < SHORT_NS
     # The queue: work that was launched and had not started. Pieces leave it before others come at
     # the same moment.
     moments_ns = np.append(started_ns, started_ns - delay_ns)
@@ -217,9 +215,7 @@ def launch_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Ro
         yield {
             "step": trace.steps[index].number,
             "launches": len(delay_ns[mine]),
-            "short_share": float((duration_ns[mine] < SHORT_NS).mean())
-            if len(delay_ns[mine])
-            else None,
+            "short_share": float(is_short[mine].mean()) if len(delay_ns[mine]) else None,
             "median_delay_us": float(np.median(delay_ns[mine])) / NS_PER_US
             if len(delay_ns[mine])
             else None,
@@ -255,18 +251,18 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     may have been at work on what was launched before it.
     """
     begin_ns, end_ns = trace.step_bounds
-    busy = cover_of(trace.work)
+    work, busy = calls.work, cover_of(calls.work)
     # For each stretch of work the call that launched the first of it. Of work that starts together
     # the earliest launched counts, so that the order in the file does not matter.
-    launched_ns = at_positions(calls.spans.start_ns, calls.launch, missing=np.iinfo(np.int64).max)
-    order = np.lexsort((trace.work.correlation, launched_ns, trace.work.start_ns))
-    first = np.searchsorted(trace.work.start_ns[order], busy.start_ns, side="left")
-    launch = np.append(calls.launch[order][first], NONE)
+    launched_ns = at_positions(calls.spans.start_ns, work.launch, missing=np.iinfo(np.int64).max)
+    order = np.lexsort((work.correlation, launched_ns, work.start_ns))
+    first = np.searchsorted(work.start_ns[order], busy.start_ns, side="left")
+    launch = np.append(work.launch[order][first], NONE)
     is_known = launch != NONE
     start_ns = np.append(begin_ns.min(), busy.end_ns).clip(min=begin_ns.min())
     work_ns = np.append(busy.start_ns, end_ns.max())
     stop_ns = work_ns.clip(max=end_ns.max())
-    if begins_with_earlier_work(trace, calls):
+    if begins_with_earlier_work(calls):
         start_ns[0] = max(start_ns[0], stop_ns[0])
     launch_begin_ns, launch_end_ns = (
         at_positions(each, launch) for each in (calls.spans.start_ns, calls.spans.end_ns)
@@ -279,7 +275,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
     late_ns = np.maximum(
         start_ns, np.where(is_known, np.minimum(launch_begin_ns, stop_ns), stop_ns)
     )
-    on_loop = calls.spans.thread == loop_thread(trace, calls)
+    on_loop = calls.spans.thread == trace.loop_thread
     is_pinning = fits(trace.names, calls.spans.name, PINNING.fullmatch)
     is_allocating = are_for("allocating", trace, calls)
     # What held the host up, of several the one with most time in the gap, and then in all.
@@ -301,7 +297,7 @@ def _gaps(trace: Trace, calls: HostCalls) -> Gaps:
         held_ns = np.where(is_more, by_it_ns, held_ns)
         since_ns = np.where(is_more, waits.last_begin(late_ns), since_ns)
     split_ns = np.where(is_split, np.minimum(start_ns + held_ns, cut_ns), start_ns)
-    thread = np.where(is_known, at_positions(calls.spans.thread, launch), loop_thread(trace, calls))
+    thread = np.where(is_known, at_positions(calls.spans.thread, launch), trace.loop_thread)
     unheld_ns = np.where(in_gap_ns > 0, NONE, delay_ns)
     late = np.select([is_unknown, is_late], [UNKNOWN, HOST_LATE], LAUNCH)
     parts = [
@@ -367,7 +363,7 @@ def _operations(trace: Trace, calls: HostCalls, gaps: Gaps) -> Integers:
             around, innermost_at(calls.spans, calls.parent, thread, times_ns), missing=NONE
         )
 
-    loop = np.full(len(gaps), loop_thread(trace, calls))
+    loop = np.full(len(gaps), trace.loop_thread)
     middle_ns = (gaps.start_ns + gaps.end_ns) // 2
     found = np.where(
         gaps.cause == SYNCHRONISATION,

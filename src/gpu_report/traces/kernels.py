@@ -139,18 +139,18 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     They count the work that STEPS counts, where it ran, so that the totals of both agree.
     """
     work, within_ns = work_within_steps(trace, calls)
-    keys, group = grouped(key_of(work.spans.name, work.category))
+    keys, group = grouped(key_of(work.name, work.category))
     count, (name, category) = len(keys), of_keys(keys)
     texts, names = (*trace.texts, ""), (*trace.names, "")
     kernels = [trace.names[position] for position in name.tolist()]
     runs, total_ns = counts(group, count), sums(group, within_ns, count)
-    p10_ns, median_ns, p90_ns = quantiles(group, work.spans.duration_ns, count)
+    p10_ns, median_ns, p90_ns = quantiles(group, work.duration_ns, count)
     known = np.flatnonzero(work.launch != NONE)
     # Work that starts before its call returns has not waited.
-    delay_ns = work.spans.start_ns[known] - calls.spans.end_ns[work.launch[known]]
+    delay_ns = work.start_ns[known] - calls.spans.end_ns[work.launch[known]]
     # Grid and block of the most frequent pair.
     every, ones = max(len(trace.texts), 1), np.ones_like(group)
-    sizes, size = grouped(work.spans.grid * every + work.spans.block)
+    sizes, size = grouped(work.grid * every + work.block)
     pairs = [(trace.texts[pair // every], trace.texts[pair % every]) for pair in sizes.tolist()]
     grid, block = np.divmod(sizes[heaviest_text(group, size, ones, count, pairs)], every)
     operation, module, function = _origins(trace, calls, work, group, count)
@@ -170,7 +170,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         tensor_cores=list(map(on_tensor_cores, kernels)),
         grid=[evenly_spaced(texts[position]) for position in grid.tolist()],
         block=[evenly_spaced(texts[position]) for position in block.tolist()],
-        occupancy=medians(group, work.spans.occupancy_percent, count) / 100,
+        occupancy=medians(group, work.occupancy_percent, count) / 100,
         operation=[names[position] for position in operation.tolist()],
         module=[module_name(names[position]) for position in module.tolist()],
         source=[names[position] for position in function.tolist()],
@@ -204,7 +204,7 @@ def _origins(
     known = np.flatnonzero(work.call != NONE)
     launching, which = grouped(work.call[known])
     for name_of_call in (calls.spans.name[launching], *origins(trace, calls, launching)):
-        name, duration_ns = name_of_call[which], work.spans.duration_ns[known]
+        name, duration_ns = name_of_call[which], work.duration_ns[known]
         best = heaviest_text(group[known], name, duration_ns, count, trace.names)
         is_best = name == best[group[known]]
         known, which = known[is_best], which[is_best]
@@ -213,7 +213,7 @@ def _origins(
 
 def copy_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of COPIES, the longest time first."""
-    copies = work.spans.chosen(fits(trace.kinds, work.spans.kind, "gpu_memcpy".__eq__))
+    copies = work.chosen(fits(trace.kinds, work.kind, "gpu_memcpy".__eq__))
     kinds: dict[CopyKind, int] = {}
     kind = numbers_of(
         trace.names, copies.name, lambda name: kinds.setdefault(copy_kind(name), len(kinds))

@@ -94,7 +94,7 @@ def operation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row
 def category_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of CATEGORY_TIMES: the host first, then the longest own time."""
     host = _by_category(calls.category[calls.in_step], calls.self_ns[calls.in_step], HOST)
-    return [*host, *_by_category(work.category, work.spans.duration_ns, trace.device or "")]
+    return [*host, *_by_category(work.category, work.duration_ns, trace.device or "")]
 
 
 def key_of(name: Integers, category: Integers) -> Integers:
@@ -124,7 +124,7 @@ def _device_rows(
     launches, replay = np.unique(np.where(work.in_graph, work.launch, NONE), return_inverse=True)
     replays = max(len(launches), 1)
     own_key, piece = grouped(key_of(launcher * replays + replay, work.category))
-    launched_ns = sums(piece, work.spans.duration_ns, len(own_key))
+    launched_ns = sums(piece, work.duration_ns, len(own_key))
     launched, category = of_keys(own_key)
     call, again = np.divmod(launched, replays)
     own_key = key_of(name[call], category)

@@ -98,7 +98,7 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     # By the kernel's name, or because an operation of PyTorch that calls cuDNN launched it.
     by_operation = fits(trace.names, calls.spans.name, lambda name: "cudnn" in name)
     is_inside = nearest(calls.parent, by_operation) != NONE
-    is_cudnn = fits(trace.names, work.spans.name, _CUDNN.search)
+    is_cudnn = fits(trace.names, work.name, _CUDNN.search)
     is_cudnn |= at_positions(is_inside, work.call, missing=False)
     host = _rows(
         HOST,
@@ -110,7 +110,7 @@ def phase_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     device = _rows(
         trace.device or "",
         at_positions(of_call, work.call, missing=_OTHER),
-        work.spans.duration_ns,
+        work.duration_ns,
         is_convolution=is_of(work.category, "convolution"),
         is_cudnn=is_cudnn,
     )
@@ -193,7 +193,7 @@ def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags
     """Which calls launched a copy from the host, and the conversions (`aten::to`) around them."""
     found = np.zeros(len(calls.spans), dtype=np.bool_)
     is_copying = fits(trace.names, calls.spans.name, _COPYING.fullmatch)
-    copying = np.unique(work.call[is_upload(trace, work.spans) & (work.call != NONE)])
+    copying = np.unique(work.call[is_upload(trace, work) & (work.call != NONE)])
     while len(copying):
         found[copying] = True
         copying = calls.parent[copying]

@@ -280,7 +280,7 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         )
     # Work that began before the recording is not in it. Work that was launched before it waited
     # for something, and the device may have been busy with that.
-    if begins_with_earlier_work(trace, calls):
+    if begins_with_earlier_work(calls):
         unknown_ns = (trace.work.start_ns.min() - begin_ns).clip(0, end_ns - begin_ns)
         shares = unknown_ns / (end_ns - begin_ns)
         for step, share in zip(trace.steps, shares.tolist(), strict=True):
@@ -295,8 +295,8 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
             )
     # A host that only launches is not held up until the device's queue is full. What is known of
     # the step's own time is right; but the training's steps take longer.
-    launched = np.flatnonzero(calls.launch != NONE)
-    in_step = step_at(trace, calls.spans.start_ns[calls.launch[launched]]) != NONE
+    launched = np.flatnonzero(calls.work.launch != NONE)
+    in_step = step_at(trace, calls.spans.start_ns[calls.work.launch[launched]]) != NONE
     device_ns = cover_of(trace.work, launched[in_step]).total_ns
     wall_ns = int((end_ns - begin_ns).sum())
     yield row_of(
@@ -343,7 +343,7 @@ def _checks_of_losses(trace: Trace, calls: HostCalls, work: DeviceWork) -> Itera
         & (begun <= ended)
     )
     is_lost = is_launch & ~np.isin(calls.spans.correlation, trace.work.correlation)
-    unnumbered = int(((work.spans.correlation <= 0) & is_kernel(trace, work.spans)).sum())
+    unnumbered = int(((work.correlation <= 0) & is_kernel(trace, work)).sum())
     share = _share(max(int(is_lost.sum()) - unnumbered, 0), int(is_launch.sum()))
     yield row_of(
         "work of the launches",
@@ -394,10 +394,10 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     # uncaptured step beside the trace shows it. How busy the device is, is as true as without a
     # graph. A replayed graph asks for no memory: it was given when the graph was captured, so that
     # the table of allocations shows only what runs outside of the graph.
-    spans, all_ns = work.spans, int(work.spans.duration_ns.sum())
+    all_ns = int(work.duration_ns.sum())
     around = operations_around(calls.parent, calls.is_driver_call)
     is_unknown = work.in_graph & (work.call == at_positions(around, work.launch))
-    share = _share(int(spans.duration_ns[is_unknown].sum()), all_ns)
+    share = _share(int(work.duration_ns[is_unknown].sum()), all_ns)
     yield row_of(
         "work outside of graphs",
         share,
@@ -406,7 +406,7 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         f"most {MOST_UNKNOWN_IN_GRAPHS:.0%}",
         invalidates=(*_BY_LAUNCH, f"allocations{ON_DEVICE}"),
     )
-    share = _share(int(spans.duration_ns[work.in_graph].sum()), all_ns)
+    share = _share(int(work.duration_ns[work.in_graph].sum()), all_ns)
     yield row_of(
         "work launched one by one",
         share,
@@ -435,8 +435,8 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     # One stream, which the profiler shows as a thread of its device, runs one kernel after the
     # other. CUDA allows a kernel to begin while the one before it ends (programmatic dependent
     # launch), for some microseconds. The streams are laid one after the other.
-    apart_ns = spans.thread * (int(spans.end_ns.max(initial=0)) + 1)
-    laid_out = cover(spans.start_ns + apart_ns, spans.end_ns + apart_ns)
+    apart_ns = work.thread * (int(work.end_ns.max(initial=0)) + 1)
+    laid_out = cover(work.start_ns + apart_ns, work.end_ns + apart_ns)
     share = _share(all_ns - laid_out.total_ns, all_ns)
     yield row_of(
         "one after the other in a stream",

@@ -248,11 +248,11 @@ def _rows(
     def by_name(values: Integers) -> Integers:
         return sums(group, values[counted], len(names))
 
-    work_ns = work.spans.duration_ns
+    work_ns = work.duration_ns
     own_ns = sums(spans.name, innermost(work_ns), len(trace.names))[names]
     device_ns = by_name(with_inner(parent, innermost(work_ns)))
     backward_ns = by_name(with_inner(parent, innermost(work_ns * is_backward)))
-    kernels = by_name(with_inner(parent, innermost(is_kernel(trace, work.spans).astype(np.int64))))
+    kernels = by_name(with_inner(parent, innermost(is_kernel(trace, work).astype(np.int64))))
     host_ns, nothing = by_name(within_ns), np.nan if trace.device is None else 0.0
     columns: dict[str, npt.NDArray[Any] | list[str]] = {
         "name": [module_name(trace.names[position]) for position in names.tolist()],
@@ -319,7 +319,8 @@ def waits(trace: Trace) -> list[Row]:
     """
     calls = attribute_host(trace)
     spans, root = calls.spans, outermost(calls.parent)
-    uploading = root[calls.launch[is_upload(trace, trace.work) & (calls.launch != NONE)]]
+    launch = calls.work.launch
+    uploading = root[launch[is_upload(trace, calls.work) & (launch != NONE)]]
     is_asked = is_waiting(trace, calls) & (step_at(trace, spans.start_ns) != NONE)
     waiting = np.flatnonzero(is_asked & ~np.isin(root, uploading))
     asking, group = grouped(root[waiting])

@@ -95,7 +95,7 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
         )
     else:
         compute = cover_of(
-            trace.work, is_kernel(trace, trace.work) & ~is_of(calls.work_category, "communication")
+            calls.work, is_kernel(trace, calls.work) & ~is_of(calls.work.category, "communication")
         )
     info = trace.metadata.get("distributedInfo")
     size = info.get("world_size") if isinstance(info, dict) else None
@@ -111,12 +111,11 @@ def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:
 
 
 def _collectives(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterator[Row]:
-    spans = work.spans
     marks = trace.marks.chosen(fits(trace.names, trace.marks.name, _ON_HOST.match))
-    kernels = np.flatnonzero(is_kernel(trace, spans) & is_of(work.category, "communication"))
-    start_ns = np.append(spans.start_ns[kernels], marks.start_ns)
-    end_ns = np.append(spans.end_ns[kernels], marks.end_ns)
-    name = np.append(spans.name[kernels], marks.name)
+    kernels = np.flatnonzero(is_kernel(trace, work) & is_of(work.category, "communication"))
+    start_ns = np.append(work.start_ns[kernels], marks.start_ns)
+    end_ns = np.append(work.end_ns[kernels], marks.end_ns)
+    name = np.append(work.name[kernels], marks.name)
     call = np.append(work.call[kernels], np.full(len(marks), NONE))
     if not len(call):
         return
@@ -196,10 +195,10 @@ def _backward_ends(trace: Trace, calls: HostCalls, work: DeviceWork) -> Integers
     evaluating = calls.backward == np.arange(len(calls.spans))
     begun_ns, end_ns = calls.spans.start_ns[evaluating], calls.spans.end_ns[evaluating]
     if trace.device is not None:
-        computes = is_kernel(trace, work.spans) & ~is_of(work.category, "communication")
+        computes = is_kernel(trace, work) & ~is_of(work.category, "communication")
         computes &= at_positions(calls.backward, work.call, missing=NONE) != NONE
         begun_ns = calls.spans.start_ns[_asked_by(work)[computes]]
-        end_ns = work.spans.end_ns[computes]
+        end_ns = work.end_ns[computes]
     step = step_at(trace, begun_ns)
     ends_ns = np.full(len(trace.steps), NONE)
     np.maximum.at(ends_ns, step[step != NONE], end_ns[step != NONE])

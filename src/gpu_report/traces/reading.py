@@ -37,7 +37,7 @@ from gpu_report.traces.document import (
     kept_name,
     named,
 )
-from gpu_report.traces.grouping import fits
+from gpu_report.traces.grouping import fits, sums
 from gpu_report.traces.nesting import begin_order, overlaps
 from gpu_report.traces.trace import (
     MOST_RANKS,
@@ -265,7 +265,7 @@ def _split_steps(
     threads: tuple[str, ...],
     kinds: tuple[str, ...],
 ) -> tuple[tuple[Step, ...], int, LinkedSpans]:
-    """The steps in order of time, the first one's thread, and the marks that are no steps.
+    """The steps in order of time, the thread of the training loop, and the marks that are no steps.
 
     Raises:
         DamagedDocumentError: they and the operations are of several processes, or two steps overlap
@@ -307,13 +307,16 @@ def _split_steps(
     happens = [overlaps(each, begin_ns, end_ns).any() for each in (calls, work)]
     if others and len(calls) and not any(happens):
         spans = spans.chosen(np.arange(len(others)))
+    rest = marks.chosen(~is_step)
+    looping: Spans = next((each for each in (spans, rest) if len(each)), calls)
+    busy_ns = sums(looping.thread, looping.duration_ns, len(threads))
     steps = tuple(
         Step(number=numbers[name], start_ns=start_ns, end_ns=end_ns)
         for name, start_ns, end_ns in zip(
             spans.name.tolist(), spans.start_ns.tolist(), spans.end_ns.tolist(), strict=True
         )
     )
-    return steps, int(spans.thread[0]) if steps else NONE, marks.chosen(~is_step)
+    return steps, int(busy_ns.argmax()) if len(looping) else NONE, rest
 
 
 def _whole_recording(calls: CallSpans, work: WorkSpans, kinds: tuple[str, ...]) -> Step:

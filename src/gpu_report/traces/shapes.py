@@ -133,9 +133,9 @@ def shape_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     row, rows = row_of_call[outer], len(numbering)
 
     launched = work.call != NONE
-    on_cores = fits(trace.names, work.spans.name, lambda name: on_tensor_cores(name) != "no")
+    on_cores = fits(trace.names, work.name, lambda name: on_tensor_cores(name) != "no")
     own_ns, own_on_cores_ns = (
-        sums(work.call[chosen], work.spans.duration_ns[chosen], len(spans))
+        sums(work.call[chosen], work.duration_ns[chosen], len(spans))
         for chosen in (launched, launched & on_cores)
     )
     device_ns, on_cores_ns = (

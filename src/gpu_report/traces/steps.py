@@ -125,8 +125,8 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     """
     begin_ns, end_ns = trace.step_bounds
     wall_ns = end_ns - begin_ns
-    work = trace.work
-    is_exchange, is_operation = is_of(calls.work_category, "communication"), ~calls.is_driver_call
+    work = calls.work
+    is_exchange, is_operation = is_of(work.category, "communication"), ~calls.is_driver_call
     kernels, copies, memsets = (
         cover_of(work, fits(trace.kinds, work.kind, kind.__eq__) & ~is_exchange)
         for kind in ("kernel", "gpu_memcpy", "gpu_memset")
@@ -134,7 +134,7 @@ def step_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     collectives = cover_of(work, is_exchange)
     # What the host does to launch an exchange on the device is no exchange.
     root = outermost(calls.parent)
-    launching = root[calls.launcher[is_exchange & (calls.launcher != NONE)]]
+    launching = root[work.call[is_exchange & (work.call != NONE)]]
     on_host = is_operation & is_of(calls.category, "communication") & ~np.isin(root, launching)
     communication = collectives.and_also(cover_of(calls.spans, on_host))
     covers = {

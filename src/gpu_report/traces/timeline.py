@@ -108,8 +108,7 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[Row]:
     """The busiest streams; where there are more than MOST_STREAMS, the last lane is of all others
     together.
     """
-    within = overlaps(work.spans, step.start_ns, step.end_ns)
-    here, category = work.spans.chosen(within), work.category[within]
+    here = work.chosen(overlaps(work, step.start_ns, step.end_ns))
     streams = _busiest(trace, here, step)
     alone = streams if len(streams) <= MOST_STREAMS else streams[: MOST_STREAMS - 1]
     # The profiler shows each stream as a thread of its device, which is named where there are
@@ -132,7 +131,7 @@ def _stream_lanes(trace: Trace, work: DeviceWork, step: Step) -> Iterator[Row]:
             CATEGORY_NAMES,
             here.start_ns[mine],
             here.end_ns[mine],
-            category[mine],
+            here.category[mine],
         )
 
 

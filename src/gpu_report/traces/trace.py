@@ -173,7 +173,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     are None where none is written.
     `negative_durations` counts the calls and the work left out because of theirs. Where the
     profiler recorded no steps (not `has_steps`), one step numbered 0 covers the whole recording.
-    `loop_thread` is the position of the thread that ran the steps, NONE where none were recorded.
+    `loop_thread` is the position of the thread that ran the steps; where none were recorded of the
+    one with the most time in marks, or else in calls; NONE without any.
     """
 
     rank: int | None

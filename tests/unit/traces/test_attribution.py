@@ -57,7 +57,7 @@ def device_work(trace: Trace) -> list[Work]:
         None if call == NONE else trace.names[calls.spans.name[call]] for call in work.call
     ]
     categories = [CATEGORY_NAMES[category] for category in work.category]
-    names = [trace.names[name] for name in work.spans.name]
+    names = [trace.names[name] for name in work.name]
     return [Work(*row) for row in zip(names, launchers, categories, strict=True)]
 
 

@@ -92,6 +92,6 @@ def test_no_name_of_a_recorded_trace_is_other_and_only_driver_calls_are_runtime(
     other, runtime = (CATEGORY_NAMES.index(name) for name in (OTHER, "runtime"))
 
     names = [*calls.spans.name[calls.in_step & (calls.category == other)]]
-    names += [*work.spans.name[work.category == other]]
+    names += [*work.name[work.category == other]]
     assert {trace.names[name] for name in names} == set()
     assert calls.is_driver_call[calls.category == runtime].all()

@@ -49,7 +49,7 @@ def test_the_phases_of_a_device_hold_all_its_time_and_its_convolutions_and_no_mo
     convolution = CATEGORY_NAMES.index("convolution")
     times_ns = {
         "cpu": (calls.self_ns * calls.in_step, calls.category),
-        "cuda": (work.spans.duration_ns, work.category),
+        "cuda": (work.duration_ns, work.category),
     }
 
     rows = made_by(phase_rows, trace if has_marks else without_marks(trace))
