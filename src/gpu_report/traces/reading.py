@@ -10,11 +10,9 @@ with three decimals.
 
 import re
 from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import count
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
@@ -91,14 +89,24 @@ class InexactTimesError(Exception):
     """
 
 
-Numbering = defaultdict[Any, int]
+class Numbering(dict[Any, int]):
+    """Numbers what it is asked for in the order in which it is first asked; what is kept as one
+    text, as the threads 1 and "1" are, has one number.
+
+    `texts` are what is kept.
+    """
+
+    def __init__(self, kept: Callable[[Any], str]) -> None:
+        self._kept = kept
+        self.texts: dict[str, int] = {}
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = self.texts.setdefault(self._kept(key), len(self.texts))
+        return number
+
+
 Numberings = Mapping[str, Numbering]
 """What the columns of positions count through; threads are pairs of the pid and the tid."""
-
-
-def numbering() -> Numbering:
-    """Numbers what it is asked for in the order in which it is first asked."""
-    return defaultdict(count().__next__)
 
 
 _SORTS: Final[Mapping[str, type[Columns]]] = {
@@ -135,7 +143,12 @@ def read_trace(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Trace:
 
 def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
     metadata: dict[str, Any] = {}
-    numberings = {of: numbering() for of in ("names", "threads", "kinds", "texts")}
+    numberings = {
+        "names": Numbering(kept_name),
+        "threads": Numbering(lambda thread: kept_name("/".join(map(str, thread)))),
+        "kinds": Numbering(kept_name),
+        "texts": Numbering(lambda text: text.decode("utf-8", "replace")),
+    }
     collectors = {sort: Collector(columns, numberings) for sort, columns in _SORTS.items()}
     for events in events_of(blocks, metadata, event_type=event_type):
         of_sorts = _by_sort(events)
@@ -147,7 +160,8 @@ def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
         sort: columns[sort].duration_ns >= 0 for sort in _SORTS if issubclass(_SORTS[sort], Spans)
     }
     columns |= {sort: columns[sort].chosen(kept) for sort, kept in is_kept.items()}
-    names, threads, kinds = _place([*columns.values()], numberings)
+    names, threads, kinds, texts = (tuple(each.texts) for each in numberings.values())
+    _move_to_begin([*columns.values()], names)
     calls, marks, work = columns["calls"], columns["marks"], columns["work"]
     kinds = _corrected(work, names, kinds)
     steps, loop_thread, marks = _split_steps(calls, marks, work, names, threads, kinds)
@@ -166,7 +180,7 @@ def _read_as(event_type: type[RawEvent], blocks: Iterable[bytes]) -> Trace:
         names=names,
         threads=threads,
         kinds=kinds,
-        texts=tuple(text.decode("utf-8", "replace") for text in numberings["texts"]),
+        texts=texts,
         steps=steps or (_whole_recording(calls, work, kinds),),
         loop_thread=loop_thread,
         calls=calls,
@@ -196,32 +210,17 @@ def _by_sort(events: Sequence[RawEvent]) -> Mapping[str | None, list[RawEvent]]:
     return of_sort
 
 
-def _place(
-    groups: Sequence[Columns], numberings: Numberings
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Move the times to begin with the earliest, and give names, threads and kinds that are kept
-    alike one number.
-
-    The threads 1 and "1" are one.
-
-    Returns:
-        What the columns of names, of threads and of kinds count through then.
+def _move_to_begin(groups: Sequence[Columns], names: Sequence[str]) -> None:
+    """Make the times count from the earliest.
 
     Raises:
         DamagedDocumentError: the last event begins a day or more after the first, such as after a
             kernel whose time was lost and is 0.
     """
-    names, threads, kinds = numbering(), numbering(), numbering()
-    every_name = tuple(numberings["names"])
-    name_of = np.array([names[kept_name(name)] for name in every_name], dtype=np.int64)
-    thread_of = np.array(
-        [threads[kept_name(f"{pid}/{tid}")] for pid, tid in numberings["threads"]], dtype=np.int64
-    )
-    kind_of = np.array([kinds[kept_name(kind)] for kind in numberings["kinds"]], dtype=np.int64)
     begins = [
         (
             int(group.start_ns[at]),
-            every_name[group.name[at]] if isinstance(group, Spans) else MEMORY,
+            names[group.name[at]] if isinstance(group, Spans) else MEMORY,
         )
         for group in groups
         if len(group)
@@ -238,11 +237,6 @@ def _place(
         )
     for group in groups:  # in place: the columns of a large trace are most of the memory there is
         group.start_ns[:] -= origin_ns
-        group.thread[:] = thread_of[group.thread]
-        if isinstance(group, Spans):
-            group.name[:] = name_of[group.name]
-            group.kind[:] = kind_of[group.kind]
-    return tuple(names), tuple(threads), tuple(kinds)
 
 
 def _corrected(work: WorkSpans, names: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
