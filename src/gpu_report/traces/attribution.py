@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from gpu_report.traces.categories import CATEGORIES, OTHER, category_by_itself, category_by_name
 from gpu_report.traces.grouping import fits, numbers_of
-from gpu_report.traces.nesting import Windows, cover, nearest, nest, outermost, windows
+from gpu_report.traces.nesting import (
+    Windows,
+    begin_order,
+    cover,
+    innermost_at,
+    nearest,
+    nest,
+    outermost,
+)
 from gpu_report.traces.trace import NONE, RUNTIME, CallSpans, Flags, Integers, Trace, WorkSpans
 from gpu_report.traces.vendors import NAMES, TO_DEVICE, copy_kind
 
@@ -231,13 +239,10 @@ def _host_categories(
     marks = trace.marks
     of_marks = _categories_by(category_by_name, trace, marks.name)
     gives = np.isin(of_marks, _CONTEXTS)
-    context = np.full(len(calls), NONE)
-    for thread in np.unique(marks.thread[gives]):
-        chosen = gives & (marks.thread == thread)
-        on_thread = calls.thread == thread
-        context[on_thread] = windows(
-            marks.start_ns[chosen], marks.end_ns[chosen], of_marks[chosen]
-        ).at(calls.start_ns[on_thread])
+    in_turn = np.flatnonzero(gives)[begin_order(marks.chosen(gives))]
+    giving = marks.chosen(in_turn)
+    around = innermost_at(giving, nest(giving)[0], calls.thread, calls.start_ns)
+    context = at_positions(of_marks[in_turn], around, missing=NONE)
     keeps_its_own = np.isin(by_name, [_NUMBER_OF[name] for name in ("runtime", "communication")])
     category = np.where(~keeps_its_own & (context != NONE), context, by_name)
     category = _inherited(category, parent)

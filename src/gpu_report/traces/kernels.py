@@ -40,7 +40,7 @@ from gpu_report.traces.grouping import (
     shares,
     sums,
 )
-from gpu_report.traces.operations import key_of, of_keys, ordered
+from gpu_report.traces.operations import key_of, of_keys
 from gpu_report.traces.ranges import module_name, origins
 from gpu_report.traces.trace import NONE, Integers, Trace
 from gpu_report.traces.vendors import (
@@ -154,8 +154,8 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
     pairs = [(trace.texts[pair // every], trace.texts[pair % every]) for pair in sizes.tolist()]
     grid, block = np.divmod(sizes[heaviest_text(group, size, ones, count, pairs)], every)
     operation, module, function = _origins(trace, calls, work, group, count)
-    return rows_of(
-        ordered(total_ns, name, category, trace.names),
+    rows = rows_of(
+        range(count),
         name=kernels,
         category=[CATEGORY_NAMES[position] for position in category.tolist()],
         calls=runs,
@@ -175,6 +175,7 @@ def kernel_rows(trace: Trace, calls: HostCalls, _: DeviceWork) -> list[Row]:
         module=[module_name(names[position]) for position in module.tolist()],
         source=[names[position] for position in function.tolist()],
     )
+    return sorted(rows, key=lambda row: (-row["total_ms"], row["name"], row["category"]))
 
 
 @cache

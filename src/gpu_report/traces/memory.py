@@ -118,9 +118,8 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
         names = [NO_OPERATION if name == NONE else trace.names[name] for name in found.tolist()]
         size_mib = sums(group, events.changed_bytes[asked], len(found)) / BYTES_PER_MIB
         within_call_mib = _within_call_mib(events, asked, operation, trace, calls)
-        largest_first = list(zip((-size_mib).tolist(), names, strict=True))
-        yield from rows_of(
-            sorted(range(len(found)), key=largest_first.__getitem__),
+        rows = rows_of(
+            range(len(found)),
             device=[device] * len(found),
             operation=names,
             allocations_per_step=counts(group, len(found)) / len(trace.steps),
@@ -128,6 +127,7 @@ def allocation_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
             share=size_mib / size_mib.sum(),
             within_call_mib=[within_call_mib.get(name) for name in names],
         )
+        yield from sorted(rows, key=lambda row: (-row["allocated_mib_per_step"], row["operation"]))
 
 
 def _within_call_mib(

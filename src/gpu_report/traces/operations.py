@@ -168,8 +168,8 @@ def _rows(
 ) -> list[Row]:
     name, category = of_keys(keys)
     p10_ns, median_ns, p90_ns = quantiles_ns
-    return rows_of(
-        ordered(self_ns, name, category, names),
+    rows = rows_of(
+        range(len(keys)),
         name=[names[position] for position in name.tolist()],
         device=[device] * len(name),
         category=[CATEGORY_NAMES[position] for position in category.tolist()],
@@ -181,29 +181,18 @@ def _rows(
         median_us=median_ns / NS_PER_US,
         p90_us=p90_ns / NS_PER_US,
     )
-
-
-def ordered(
-    time_ns: Integers, name: Integers, category: Integers, names: Sequence[str]
-) -> list[int]:
-    """Positions by time, the longest first, then by name and category."""
-    keys = [
-        (-time, names[position], CATEGORY_NAMES[number])
-        for time, position, number in zip(
-            time_ns.tolist(), name.tolist(), category.tolist(), strict=True
-        )
-    ]
-    return sorted(range(len(keys)), key=keys.__getitem__)
+    return sorted(rows, key=lambda row: (-row["self_ms"], row["name"], row["category"]))
 
 
 def _by_category(category: Integers, self_ns: Integers, device: str) -> list[Row]:
     found, group = grouped(category)
     time_ns = sums(group, self_ns, len(found))
-    return rows_of(
-        ordered(time_ns, np.zeros_like(found), found, [""]),
+    rows = rows_of(
+        range(len(found)),
         device=[device] * len(found),
         category=[CATEGORY_NAMES[position] for position in found.tolist()],
         calls=counts(group, len(found)),
         self_ms=time_ns / NS_PER_MS,
         share=shares(time_ns),
     )
+    return sorted(rows, key=lambda row: (-row["self_ms"], row["category"]))
