@@ -7,8 +7,8 @@ the rank that waited least in each step, and waits are stretched like gaps: the 
 them. Where the waits are not known, all exposed exchange is.
 
 STEPS and RANKS of the profiled steps -> kernels, copies and exchange as they are, or shortened to
-the timed step; all else of the step in the ratio in which it was profiled -> STEPS, DEVICES, IDLE
-and LAUNCHES of steps as long as timed ones
+the timed step; all else of the step in the ratio in which it was profiled -> STEPS, IDLE and
+LAUNCHES of steps as long as timed ones
 """
 
 import math
@@ -24,7 +24,7 @@ from gpu_report.traces.grouping import Row
 from gpu_report.traces.idle import IDLE, LAUNCHES, OTHER_RANKS
 from gpu_report.traces.quality import AHEAD, AS_TIMED, QUALITY, Gate, invalidated, row_of
 from gpu_report.traces.ranks import RANKS
-from gpu_report.traces.steps import DEVICES, STEPS
+from gpu_report.traces.steps import STEPS
 
 _FIXED: Final = ("kernel", "memcpy", "memset")
 _REST: Final = ("communication", "runtime", "loader", "operator", "other")
@@ -77,8 +77,8 @@ class TimedStep:
 def of_timed_steps(
     tables: Mapping[Table, Sequence[Row]], timed: TimedStep
 ) -> Mapping[Table, Sequence[Row]]:
-    """The tables with the times of STEPS and IDLE, and the shares of DEVICES, IDLE and LAUNCHES, as
-    of timed steps.
+    """The tables with the times of STEPS and IDLE, and the shares of IDLE and LAUNCHES, as of timed
+    steps. The others stay as profiled.
 
     Tables without trusted device work stay as they are: what the profiler adds to an operation on a
     CPU is not known.
@@ -103,15 +103,9 @@ def of_timed_steps(
     a_step_ms = fixed_ms / len(steps)
     known = [parts[row["step"]].rest_ms for row in steps if parts[row["step"]].has_waits]
     waits_ms = factor * sum(rest_ms["communication"] for rest_ms in known)
-    devices = []
-    for row in tables[DEVICES]:
-        was, step = before[row["step"]], rows[row["step"]]
-        busy_ms = row["busy_ms"] * step["device_busy_ms"] / was["device_busy_ms"]
-        devices.append({**row, "busy_ms": busy_ms, "idle_share": 1 - busy_ms / step["wall_ms"]})
     return {
         **tables,
         STEPS: [*rows.values()],
-        DEVICES: devices,
         IDLE: [
             *(_idle(row, factor * row["total_ms"], all_ms) for row in tables[IDLE]),
             *([_idle(_WAITS, waits_ms, all_ms)] if waits_ms > _LEAST_REST * fixed_ms else []),
@@ -151,7 +145,7 @@ def of_timed_steps(
                 passed=a_step_ms <= _MOST_BUSY * timed.slowest_ms,
                 text=f"kernels and copies of a profiled step took {a_step_ms:.4g} ms and a timed "
                 f"step on average at most {timed.slowest_ms:.4g} ms",
-                invalidates=("steps", "devices", "idle", "launches"),
+                invalidates=("steps", "idle", "launches"),
             ),
         ],
     }
