@@ -158,19 +158,12 @@ def kept_name(text: str, *, most: int = MOST_CHARACTERS) -> str:
     Of the middle only its length is kept. Begin and end are where C++ names differ: function and
     types, arguments.
     """
-    short = _shortened(text, most)
-    shown = clean(short, keep="")
-    return (
-        shown if len(shown) == len(short) else _shortened(shown, most)
-    )  # an escaped character takes up to ten
-
-
-def _shortened(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
+    shown = clean(text, keep="")
+    if len(shown) <= most:
+        return shown
     begin = int(most * 0.75)
-    left_out = len(text) - most
-    return f"{text[:begin]} ... {left_out:,} characters left out ... {text[begin + left_out :]}"
+    left_out = len(shown) - most
+    return f"{shown[:begin]} ... {left_out:,} characters left out ... {shown[begin + left_out :]}"
 
 
 def named(name: str) -> str:
