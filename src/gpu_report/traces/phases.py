@@ -52,7 +52,7 @@ from gpu_report.traces.grouping import (
     shares,
     sums,
 )
-from gpu_report.traces.nesting import Windows, nearest, outermost, windows
+from gpu_report.traces.nesting import Windows, nearest, outermost, windows, with_inner
 from gpu_report.traces.trace import HOST, NONE, Flags, Integers, Trace
 
 PHASES: Final = Table(
@@ -191,14 +191,11 @@ def _is_optimizing(trace: Trace, calls: HostCalls, is_evaluating: Flags) -> Flag
 
 def _copies_to_device(trace: Trace, calls: HostCalls, work: DeviceWork) -> Flags:
     """Which calls launched a copy from the host, and the conversions (`aten::to`) around them."""
-    found = np.zeros(len(calls.spans), dtype=np.bool_)
+    uploads = np.zeros(len(calls.spans), dtype=np.int64)
+    uploads[work.call[is_upload(trace, work) & (work.call != NONE)]] = 1
+    is_around = with_inner(calls.parent, uploads) > 0
     is_copying = fits(trace.names, calls.spans.name, _COPYING.fullmatch)
-    copying = np.unique(work.call[is_upload(trace, work) & (work.call != NONE)])
-    while len(copying):
-        found[copying] = True
-        copying = calls.parent[copying]
-        copying = np.unique(copying[copying != NONE])
-        copying = copying[is_copying[copying]]
+    found: Flags = (uploads > 0) | (is_copying & is_around)
     return found
 
 
