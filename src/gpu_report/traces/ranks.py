@@ -74,8 +74,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     computed.
 
     `collectives` are rows of COLLECTIVES as far as one rank's trace shows them, with `start_ns` and
-    `end_ns`. `failed` are the checks of QUALITY that it failed, where its other tables are not
-    kept.
+    `end_ns`. `checks` are the rows of its QUALITY, where its other tables are not kept.
     """
 
     rank: int | None
@@ -84,7 +83,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     step_bounds: tuple[Integers, Integers]
     compute: Cover
     collectives: Sequence[Row]
-    failed: Sequence[Row] = ()
+    checks: Sequence[Row] = ()
 
 
 def exchange_of(trace: Trace, calls: HostCalls, work: DeviceWork) -> Exchange:

@@ -10,6 +10,7 @@ To add a table, declare it beside the function that makes it and list both here.
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import filterfalse
 from pathlib import Path
 from typing import Final
 
@@ -125,40 +126,37 @@ def tabulate_trace(
         rows[KERNELS] = [
             {**row, **stacks.get((row["name"], row["category"]), {})} for row in rows[KERNELS]
         ]
-        rows[QUALITY] = _checks_of_both(rows[QUALITY], quality_rows(*rich_attributed))
+        rows[QUALITY] = [
+            *(
+                {**row, "spoils": ", ".join(filterfalse(_OF_RICH.match, invalidated(row)))}
+                for row in rows[QUALITY]
+            ),
+            *_failed_in_another(
+                quality_rows(*rich_attributed), "rich profile", concerns=_OF_RICH.match
+            ),
+        ]
     rows[QUALITY] += checks
     for each in others:
-        for row in each.failed:
-            if names := [
-                name for name in invalidated(row) if name in (RANKS.name, COLLECTIVES.name)
-            ]:
-                rows[QUALITY].append(
-                    {
-                        **row,
-                        "check": f"{row['check']}, rank {each.rank}",
-                        "spoils": ", ".join(names),
-                    }
-                )
+        rows[QUALITY] += _failed_in_another(
+            each.checks,
+            f"rank {each.rank}",
+            concerns={RANKS.name, COLLECTIVES.name}.__contains__,
+        )
     rows |= tabulate_ranks([exchange_of(*light), *others])
     applying, unanswered = weigh(of_timed_steps(rows, timed) if timed else rows, trace)
     return {**rows, ADVICE: [row for _, row in applying], UNANSWERED: unanswered}
 
 
-def _checks_of_both(light: Sequence[Row], rich: Sequence[Row]) -> list[Row]:
-    """The checks of the light trace, then the failed ones of the rich; each invalidates what its
-    trace decides.
+def _failed_in_another(
+    checks: Sequence[Row], which: str, *, concerns: Callable[[str], object]
+) -> list[Row]:
+    """The checks that another trace of the same training failed, which invalidate what it concerns
+    here.
     """
-
-    def decided(row: Row, *, by_rich: bool) -> list[str]:
-        return [name for name in invalidated(row) if (_OF_RICH.match(name) is not None) is by_rich]
-
     return [
-        *({**row, "spoils": ", ".join(decided(row, by_rich=False))} for row in light),
-        *(
-            {**row, "check": f"{row['check']}, rich profile", "spoils": ", ".join(names)}
-            for row in rich
-            if not row["passed"] and (names := decided(row, by_rich=True))
-        ),
+        {**row, "check": f"{row['check']}, {which}", "spoils": ", ".join(names)}
+        for row in checks
+        if not row["passed"] and (names := [*filter(concerns, invalidated(row))])
     ]
 
 
@@ -199,8 +197,7 @@ def read_exchange(path: Path) -> Exchange:
         TraceError: the trace is missing or damaged, or holds no step.
     """
     attributed = attribute(_read(path))
-    failed = [row for row in quality_rows(*attributed) if not row["passed"]]
-    return msgspec.structs.replace(exchange_of(*attributed), failed=failed)
+    return msgspec.structs.replace(exchange_of(*attributed), checks=quality_rows(*attributed))
 
 
 def _read(path: Path) -> Trace:
