@@ -17,16 +17,7 @@ def begin_order(spans: Spans) -> Integers:
 
     Events that begin and end together keep the order of the file: the later is the inner one.
     """
-    order = np.lexsort((spans.start_ns, spans.thread))
-    starts_ns, threads = spans.start_ns[order], spans.thread[order]
-    as_before = (starts_ns[1:] == starts_ns[:-1]) & (threads[1:] == threads[:-1])
-    tied = np.flatnonzero(np.append(as_before, False) | np.append(False, as_before))
-    if len(tied):  # few of many, and to sort by what is in no order takes most of the time
-        chosen = order[tied]
-        order[tied] = chosen[
-            np.lexsort((-spans.duration_ns[chosen], starts_ns[tied], threads[tied]))
-        ]
-    return order
+    return np.lexsort((-spans.duration_ns, spans.start_ns, spans.thread))
 
 
 def nest(spans: Spans) -> tuple[Integers, Integers]:
