@@ -29,7 +29,7 @@ from gpu_report.traces.quality import Gate, UnansweredError
 from gpu_report.traces.ranges import waits
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.trace import HOST, Trace
-from gpu_report.traces.vendors import MATRIX_CORES, matrix_cores
+from gpu_report.traces.vendors import IN_BF16_OR_TF32, MATRIX_CORES, first_fit
 
 ADVICE: Final = Table(
     name="advice",
@@ -226,10 +226,11 @@ def _tensor_cores(gate: Gate, trace: Trace, *, categories: Mapping[str, str]) ->
     """
     major = _device_property(trace, "computeMajor", "what its GPU can do")
     minor = trace.first_device.get("computeMinor")
-    cores = matrix_cores(
-        str(trace.first_device.get("name", "")), (major, minor if isinstance(minor, int) else 0)
+    device = (
+        f"{trace.first_device.get('name', '')} {major}.{minor if isinstance(minor, int) else 0}"
     )
-    if cores is None:
+    remedy = first_fit(device, MATRIX_CORES)
+    if not remedy:
         return
     all_rows = gate.required(KERNELS, "total_ms", "category", "operation")
     rows = [row for row in all_rows if row["category"] in categories]
@@ -254,7 +255,7 @@ def _tensor_cores(gate: Gate, trace: Trace, *, categories: Mapping[str, str]) ->
         f"{_part(share)} of the time of {' and '.join(categories.values())} runs in kernels "
         "without tensor cores.",
         longest["source"] or longest["operation"],
-        remedy=cores.remedy,
+        remedy=remedy,
     )
 
 
@@ -435,7 +436,7 @@ ALL_ADVICE: Final = (
         unit="1",
         reason="Names do not always show it, so that most of the time, and not one kernel, has to "
         "be without.",
-        remedy=MATRIX_CORES[-1].remedy,
+        remedy=IN_BF16_OR_TF32,
         find=partial(
             _tensor_cores,
             categories={"convolution": "convolutions", "matrix product": "matrix products"},
@@ -454,7 +455,7 @@ ALL_ADVICE: Final = (
         threshold=0.50,
         unit="1",
         reason="As for other matrix products, of which recurrent layers mostly consist.",
-        remedy=MATRIX_CORES[-1].remedy,
+        remedy=IN_BF16_OR_TF32,
         find=partial(_tensor_cores, categories={"recurrent": "recurrent layers"}),
         least_at_stake=0.05,
     ),

@@ -73,10 +73,17 @@ NAMES: Final = {
 """The patterns of all vendors together, by what the calls are for."""
 
 TO_DEVICE: Final = "to device"
-_ENDS: Final = re.compile(
-    r"\b(?P<source>[HMDAP])(?:to|2)(?P<target>[HMDAP])\b|(?i:"
-    r"(?P<source_word>Host|Device|Array|Peer)_?To_?(?P<target_word>Host|Device|Array|Peer))"
+_DIRECTIONS: Final = compiled(
+    ("within host", r"\b[HM](to|2)[HM]\b|(?i:Host_?To_?Host)"),
+    (TO_DEVICE, r"\b[HM](to|2)[DAP]\b|(?i:Host_?To_?(Device|Array|Peer))"),
+    ("to host", r"\b[DAP](to|2)[HM]\b|(?i:(Device|Array|Peer)_?To_?Host)"),
+    ("between devices", r"\bP(to|2)[DAP]\b|\b[DA](to|2)P\b|(?i:Peer_?To|To_?Peer)"),
+    ("within device", r"\b[DA](to|2)[DA]\b|(?i:(Device|Array)_?To_?(Device|Array))"),
 )
+"""Of a copy by its name. An array (`A`) is on the device, `M` is the host's memory, `P` a peer's.
+
+CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy M2D`.
+"""
 
 
 class CopyKind(NamedTuple):
@@ -87,25 +94,12 @@ class CopyKind(NamedTuple):
 
 
 def copy_kind(name: str) -> CopyKind:
-    """Take a copy's name apart; an array (`A`) is on the device, `M` is the host's memory, `P` a
-    peer's.
-
-    CUDA writes such as `Memcpy HtoD (Pinned -> Device)`, HIP also `CopyHostToDevice`, XPU `Memcpy
-    M2D`.
-    """
-    ends = _ENDS.search(name)
-    if ends is None:
-        return CopyKind("unknown", "unknown")
-    source = (ends["source"] or ends["source_word"])[0].upper()
-    target = (ends["target"] or ends["target_word"])[0].upper()
-    from_host, to_host = source in "HM", target in "HM"
+    """What is known of a copy by its name."""
+    direction = first_fit(name, _DIRECTIONS)
+    if direction in ("between devices", "within device"):
+        return CopyKind(direction, "")
     memory = re.search(r"(?i)pageable|pinned|managed", name)
-    host_memory = memory[0].lower() if memory else "unknown"
-    if from_host and to_host:
-        return CopyKind("within host", host_memory)
-    if from_host or to_host:
-        return CopyKind("to host" if to_host else TO_DEVICE, host_memory)
-    return CopyKind("between devices" if "P" in (source, target) else "within device", "")
+    return CopyKind(direction or "unknown", memory[0].lower() if memory else "unknown")
 
 
 PINNING: Final = re.compile(r"\w*Host\w*")
@@ -125,70 +119,34 @@ symmetric memory, NVSHMEM and its kin, and the all-reduces of serving engines.
 """
 
 
-class MatrixCores(NamedTuple):
-    """Which devices have them, by the words of a trace, and how a training comes to use them."""
-
-    device: str
-    since: tuple[int, int]
-    before: tuple[int, int]
-    remedy: str
-
-
-_ANY_VERSION: Final = (1_000, 0)
-MATRIX_CORES: Final = (
-    MatrixCores(
-        device=r"AMD|Instinct|Radeon|\bMI\d{2,3}",
-        since=(9, 0),
-        before=_ANY_VERSION,
-        remedy="Train in bfloat16 with torch.autocast.",
-    ),
-    MatrixCores(
-        device=r"Intel",
-        since=(0, 0),
-        before=_ANY_VERSION,
-        remedy="Train in bfloat16 with torch.autocast.",
-    ),
-    MatrixCores(
-        device="",
-        since=(7, 0),
-        before=(8, 0),
-        remedy="Train in float16 with torch.autocast and torch.amp.GradScaler: these tensor cores "
-        "have neither bfloat16 nor TF32.",
-    ),
-    MatrixCores(
-        device="",
-        since=(8, 0),
-        before=_ANY_VERSION,
-        remedy="Train in bfloat16 with torch.autocast, or allow TF32: "
-        'torch.set_float32_matmul_precision("high") for matrix products, and for convolutions and '
-        "recurrent layers torch.backends.cudnn.allow_tf32 = True, which is the default.",
-    ),
+_IN_BF16: Final = "Train in bfloat16 with torch.autocast."
+_IN_FP16: Final = (
+    "Train in float16 with torch.autocast and torch.amp.GradScaler: these tensor cores have "
+    "neither bfloat16 nor TF32."
 )
-"""The first whose device the name fits and whose versions hold the computing capability counts.
+IN_BF16_OR_TF32: Final = (
+    "Train in bfloat16 with torch.autocast, or allow TF32: "
+    'torch.set_float32_matmul_precision("high") for matrix products, and for convolutions and '
+    "recurrent layers torch.backends.cudnn.allow_tf32 = True, which is the default."
+)
+MATRIX_CORES: Final = compiled(
+    (
+        "",
+        r"GTX 16\d\d|MX4\d\d|\bT(400|500|600|1000|1200|2000)\b|MI(25|50|60)\b|Vega"
+        r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris|(AMD|Radeon).* 10\.\d+$",
+    ),
+    (_IN_BF16, r"Intel|(AMD|Instinct|Radeon|\bMI\d{2,3}).* (9|\d\d+)\.\d+$"),
+    ("", r"AMD|Instinct|Radeon|\bMI\d{2,3}"),
+    (_IN_FP16, r" 7\.\d+$"),
+    (IN_BF16_OR_TF32, r" ([89]|\d\d+)\.\d+$"),
+)
+"""How a training comes to use a device's matrix cores, by its name and, after a space, its
+computing capability; an empty text where it has none.
 
 Of NVIDIA, 7.0 (Volta) and 7.5 (Turing) multiply 16-bit floats alone, 8.0 and newer also bfloat16
 and TF32 (CUDA C++ Programming Guide, "Compute Capabilities"). Which of AMD's have matrix cores
-follows from the name: a version of 9 is that of MI50 and of MI300X.
+follows from the name: a version of 9 is that of MI50 and of MI300X; 10 are RDNA and RDNA 2.
 """
-_WITHOUT: Final = re.compile(  # names, and at the end the version: AMD's 10 are RDNA and RDNA 2
-    r"GTX 16\d\d|MX4\d\d|\bT(400|500|600|1000|1200|2000)\b|MI(25|50|60)\b|Vega"
-    r"|Radeon VII|Radeon.*(RX )?[56]\d{3}\b|UHD|Iris|(AMD|Radeon).* 10\.\d+$"
-)
-
-
-def matrix_cores(device: str, version: tuple[int, int]) -> MatrixCores | None:
-    """Those of a device by its name and computing capability; None where it has none."""
-    if _WITHOUT.search(f"{device} {version[0]}.{version[1]}"):
-        return None
-    return next(
-        (
-            cores
-            for cores in MATRIX_CORES
-            if re.search(cores.device, device) and cores.since <= version < cores.before
-        ),
-        None,
-    )
-
 
 LIBRARIES: Final = compiled(
     ("driver", rf"{NAMES['copies'].pattern}|{NAMES['fills'].pattern}"),
