@@ -20,6 +20,7 @@ from gpu_report.traces.attribution import (
     CATEGORY_NAMES,
     DeviceWork,
     HostCalls,
+    at_positions,
     work_within_steps,
 )
 from gpu_report.traces.categories import CATEGORY
@@ -203,12 +204,10 @@ def _origins(
     Of those that tie, the first by name.
     """
     known = np.flatnonzero(work.call != NONE)
-    launching, which = grouped(work.call[known])
-    for name_of_call in (calls.spans.name[launching], *origins(trace, calls, launching)):
-        name, duration_ns = name_of_call[which], work.duration_ns[known]
-        best = heaviest_text(group[known], name, duration_ns, count, trace.names)
-        is_best = name == best[group[known]]
-        known, which = known[is_best], which[is_best]
+    operation = at_positions(calls.spans.name, work.call, missing=NONE)
+    for name in (operation, *origins(trace, calls, work.call)):
+        best = heaviest_text(group[known], name[known], work.duration_ns[known], count, trace.names)
+        known = known[name[known] == best[group[known]]]
         yield best
 
 

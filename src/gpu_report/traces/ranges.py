@@ -183,9 +183,12 @@ class Running(NamedTuple):
 
     def around(self, calls: Spans, chosen: Integers) -> Integers:
         """The position of the innermost that ran when each of the chosen calls began, NONE where
-        none did.
+        none did or the call is NONE.
         """
-        return innermost_at(self.spans, self.parent, calls.thread[chosen], calls.start_ns[chosen])
+        thread, start_ns = (
+            at_positions(column, chosen, missing=NONE) for column in (calls.thread, calls.start_ns)
+        )
+        return innermost_at(self.spans, self.parent, thread, start_ns)
 
     def names_around(self, calls: Spans, chosen: Integers) -> Integers:
         """Its name."""
@@ -201,11 +204,10 @@ def range_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
 
     marks = Running.of(trace.marks.chosen(fits(trace.names, trace.marks.name, is_users)))
     launch = np.where(work.launch == NONE, work.call, work.launch)
-    known = np.flatnonzero(launch != NONE)
-    around = np.full(len(launch), NONE)
-    around[known] = marks.around(calls.spans, launch[known])
+    around = marks.around(calls.spans, launch)
     # The backward pass runs in a thread of its own, while the loop's waits in the range.
-    alone = known[(calls.backward[launch[known]] != NONE) & (around[known] == NONE)]
+    is_backward = at_positions(calls.backward, launch, missing=NONE) != NONE
+    alone = np.flatnonzero(is_backward & (around == NONE))
     around[alone] = innermost_at(
         *marks, np.full(len(alone), trace.loop_thread), calls.spans.start_ns[launch[alone]]
     )
@@ -216,12 +218,9 @@ def module_rows(trace: Trace, calls: HostCalls, work: DeviceWork) -> list[Row]:
     """The rows of MODULES, in the same order."""
     if not len(trace.functions):
         return []
-    known = np.flatnonzero(work.call != NONE)
-    launching, which = grouped(work.call[known])
-    modules, module, origin = modules_of(trace, calls, launching)
-    around, is_backward = np.full(len(work.call), NONE), np.zeros(len(work.call), dtype=np.int64)
-    around[known], is_backward[known] = module[which], (origin != launching)[which]
-    return _rows(MODULES, trace, modules, work, around, is_backward)
+    modules, module, origin = modules_of(trace, calls, work.call)
+    is_backward = (origin != work.call).astype(np.int64)
+    return _rows(MODULES, trace, modules, work, module, is_backward)
 
 
 def _rows(
@@ -271,7 +270,7 @@ def _rows(
 
 def origins(trace: Trace, calls: HostCalls, chosen: Integers) -> tuple[Integers, Integers]:
     """For each call at the chosen positions the positions of the names of its module and of its
-    function; NONE where there is none.
+    function; NONE where there is none, or no call.
 
     A call of the backward pass that no module is around, came from where its forward counterpart
     did. Where none is recorded, from the function that waited for it.
@@ -289,7 +288,8 @@ def modules_of(
     trace: Trace, calls: HostCalls, chosen: Integers
 ) -> tuple[Running, Integers, Integers]:
     """The calls of modules; which of them is the innermost around each of the chosen calls, NONE
-    where none is; and the call that decided it: the chosen one, or its forward counterpart.
+    where none is or the call is NONE; and the call that decided it: the chosen one, or its forward
+    counterpart.
     """
     modules = Running.functions(trace, lambda name: name.startswith(_MODULE))
     direct = modules.around(calls.spans, chosen)
@@ -300,9 +300,8 @@ def modules_of(
     sequence = calls.spans.sequence
     candidates = np.flatnonzero((sequence > 0) & (calls.backward == NONE))
     by_time = candidates[np.argsort(calls.spans.start_ns[candidates], kind="stable")]
-    forward = last_with_id(
-        at_positions(sequence, calls.backward[chosen], missing=NONE), sequence, by_time
-    )
+    backward = at_positions(calls.backward, chosen, missing=NONE)
+    forward = last_with_id(at_positions(sequence, backward, missing=NONE), sequence, by_time)
     origin = np.where((direct == NONE) & (forward != NONE), forward, chosen)
     return modules, modules.around(calls.spans, origin), origin
 
