@@ -37,6 +37,7 @@ H100 = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0}
 V100 = {"id": 0, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7, "computeMinor": 0}
 GTX = {"id": 0, "name": "NVIDIA GeForce GTX 1660 Ti", "computeMajor": 7, "computeMinor": 5}
 RDNA2 = {"id": 0, "name": "AMD Radeon Graphics", "computeMajor": 10, "computeMinor": 3}
+FURY = {"id": 0, "name": "AMD Radeon R9 Fury", "computeMajor": 8, "computeMinor": 0}
 MI50 = {"id": 0, "name": "AMD Instinct MI50", "computeMajor": 9, "computeMinor": 0}
 
 
@@ -194,6 +195,7 @@ def test_kernels_of_amd_are_known_to_use_matrix_cores_or_not() -> None:
         (MI50, None),
         (GTX, None),
         (RDNA2, None),
+        (FURY, None),
     ],
     ids=lambda value: value["name"] if isinstance(value, dict) else "",
 )
