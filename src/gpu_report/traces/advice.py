@@ -217,7 +217,7 @@ def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
 
 def _nothing_recorded(gate: Gate, _: object = None) -> Iterator[Found]:
     share = _share_of_time(gate.required(STEPS, "other_ms", *_WHOLE_STEP), "other_ms")
-    yield Found(share, share, f"Nothing was recorded in {_part(share)} of the time.")
+    yield Found(share, share, f"In {_part(share)} of the time no operation or kernel was recorded.")
 
 
 def _tensor_cores(gate: Gate, trace: Trace, *, categories: Mapping[str, str]) -> Iterator[Found]:
