@@ -57,11 +57,11 @@ def test_a_plan_says_how_long_it_takes_and_refuses_a_budget_for_fewer_than_three
 
     assert main(["plan", "--configfile", config, "--minutes", "60"]) == 0
     said = capsys.readouterr().out
-    assert main(["plan", "--configfile", config, "--minutes", "0.001"]) == 2
+    assert main(["plan", "--configfile", config, "--minutes", "0.0001"]) == 2
     refused = capsys.readouterr().err
 
     assert re.search(r"about [\d.]+ (s|minutes) for 3 processes of each", said)
-    assert "0.001 is too short: 3 processes of each configuration take about" in refused
+    assert "0.0001 is too short: 3 processes of each configuration take about" in refused
     assert "no single experiment fits" in refused
     assert len(refused.splitlines()) == 1
 
