@@ -1,11 +1,12 @@
 """Two locks: one measurement at a time on a machine, and Snakemake's, which a killed run leaves
 behind.
 
-Snakemake's lock names no process, so each run writes itself down in a file that it keeps locked; a
-lock is stale when every run written down was on this host and no longer locks the file.
+Snakemake's lock names no process, so each run writes itself down; a lock is stale when every run
+written down was on this host and is gone.
 """
 
 import fcntl
+import json
 import math
 import os
 import platform
@@ -14,13 +15,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
 from gpu_report.errors import MachineError
-from gpu_report.storage.files import take_own_temporary_folder, write_errors
+from gpu_report.storage.files import (
+    take_own_temporary_folder,
+    write_errors,
+    write_text_atomically,
+)
 
 _FOR_EVERYONE: Final = 0o666
 _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
@@ -28,7 +34,7 @@ _MEASURING: Final = Path(tempfile.gettempdir()) / "gpu-report-measuring.lock"
 later.
 """
 _SNAKEMAKE: Final = Path(".snakemake")
-_REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs"
+_REGISTRY: Final = _SNAKEMAKE / "gpu_report_runs.json"
 
 
 @contextmanager
@@ -108,35 +114,79 @@ def _open_for_everyone(path: Path) -> int:
     return os.open(path, flags)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunningProcess:
+    """A process that wrote itself down; its start time distinguishes it from a later one with the
+    same number.
+    """
+
+    host: str
+    process_id: int
+    started_at: float
+    temporary_folder: str = ""
+
+    @classmethod
+    def this(cls, *, temporary_folder: str = "") -> "RunningProcess":
+        """The process that asks."""
+        own = psutil.Process()
+        return cls(
+            host=platform.node(),
+            process_id=own.pid,
+            started_at=own.create_time(),
+            temporary_folder=temporary_folder,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still run; a run on another host cannot be looked at and counts as
+        alive.
+        """
+        if self.host != platform.node():
+            return True
+        try:
+            return abs(psutil.Process(self.process_id).create_time() - self.started_at) < 1
+        except psutil.NoSuchProcess:
+            return False
+
+
 def release_stale_lock(project: Path = Path(), *, temporary_folder: str = "") -> None:
     """Write this run down, and remove Snakemake's lock if every run that could hold it is gone.
 
-    Each run shares a lock of the list of runs until it ends, however it ends: one that gets the
-    lock for itself finds all runs before it gone. Those on another host are taken to go on, since a
-    network file system need not show their locks; so are all on a file system without locks.
-
     The temporary folders of runs that are gone are removed too: Snakemake removes its own, unless
-    it is killed.
+    it is killed. Runs that start together do so one after the other: none is lost from the list,
+    and none removes the lock that another has taken since it looked.
 
     Raises:
         FileWriteError: the folder cannot be written.
     """
-    registry, here = project / _REGISTRY, platform.node()
-    gone: list[tuple[str, str, str]] = []
+    registry, this_run = project / _REGISTRY, RunningProcess.this(temporary_folder=temporary_folder)
     with write_errors(registry):
         registry.parent.mkdir(parents=True, exist_ok=True)
-        # Never closed: the system does so when this process ends, which unlocks the file.
-        file = os.open(registry, os.O_RDWR | os.O_CREAT | os.O_APPEND, _FOR_EVERYONE)
+        one_at_a_time = registry.with_suffix(".lock").open("ab")
+    with one_at_a_time:
+        # Some network file systems have no locks; runs that start there at the same moment do not
+        # see each other.
         with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            gone = [line.partition(" ") for line in registry.read_text("utf-8").splitlines()]
-        for _, _, folder in gone:
-            with suppress(OSError):
-                Path(folder).rmdir()  # it is empty; a folder with a file in it stays
-        if gone and all(host == here for host, _, _ in gone):
+            fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        known = _read(registry)
+        alive = [run for run in known if run.alive and run != this_run]
+        for run in known:
+            if not run.alive and run.temporary_folder:
+                with suppress(OSError):
+                    Path(
+                        run.temporary_folder
+                    ).rmdir()  # it is empty; a folder with a file in it stays
+        write_text_atomically(
+            registry, json.dumps([asdict(run) for run in [*alive, this_run]]) + "\n"
+        )
+        if known and not alive:
             for lock in (project / _SNAKEMAKE / "locks").glob("*.lock"):
                 lock.unlink(missing_ok=True)
-            os.truncate(file, 0)
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_SH)
-        os.write(file, f"{here} {temporary_folder}\n".encode())
+
+
+def _read(registry: Path) -> list[RunningProcess]:
+    """Nothing where no run was written down yet, or by another version."""
+    try:
+        return [RunningProcess(**values) for values in json.loads(registry.read_text("utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []

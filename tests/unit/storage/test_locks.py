@@ -1,6 +1,7 @@
 """The measuring lock of a machine, and Snakemake's after a killed run."""
 
 import errno
+import json
 import os
 import signal
 import stat
@@ -118,7 +119,7 @@ for _ in range(8):
 os.close(begin)
 for _ in range(8):
     os.read(done, 1)
-print(open(".snakemake/gpu_report_runs").read(), flush=True)
+print(open(".snakemake/gpu_report_runs.json").read(), flush=True)
 os.killpg(0, 9)
 """
 REGISTER = "from gpu_report.storage.locks import release_stale_lock; release_stale_lock(); input()"
@@ -132,12 +133,11 @@ def locked(project: Path) -> Path:
 
 
 def started_run(project: Path) -> "subprocess.Popen[str]":
-    registry = project / ".snakemake/gpu_report_runs"
-    known = registry.read_text("utf-8") if registry.exists() else ""
     run = subprocess.Popen(
         [sys.executable, "-c", REGISTER], cwd=project, stdin=subprocess.PIPE, text=True
     )
-    while not registry.exists() or registry.read_text("utf-8") == known:
+    registry = project / ".snakemake/gpu_report_runs.json"
+    while not registry.exists() or str(run.pid) not in registry.read_text("utf-8"):
         assert run.poll() is None
     return run
 
@@ -168,19 +168,8 @@ def test_the_lock_of_a_living_run_stays_even_after_a_short_one_came_and_went(
 
 def test_the_lock_of_a_run_on_another_host_stays(tmp_path: Path) -> None:
     lock = locked(tmp_path)
-    (tmp_path / ".snakemake/gpu_report_runs").write_text("another-host \n", "utf-8")
-
-    release_stale_lock(tmp_path)
-
-    assert lock.exists()
-
-
-def test_a_lock_stays_where_the_file_system_does_not_show_which_runs_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started_run(tmp_path).communicate("\n")
-    lock = locked(tmp_path)
-    monkeypatch.setattr("fcntl.flock", no_locks(errno.ENOLCK))
+    elsewhere = [{"host": "another-host", "process_id": 1, "started_at": 0.0}]
+    (tmp_path / ".snakemake/gpu_report_runs.json").write_text(json.dumps(elsewhere), "utf-8")
 
     release_stale_lock(tmp_path)
 
@@ -199,7 +188,7 @@ def test_runs_that_start_together_are_all_written_down(tmp_path: Path) -> None:
         start_new_session=True,
     )
 
-    assert len(runs.stdout.split()) == 8
+    assert len(json.loads(runs.stdout)) == 8
 
 
 def test_the_empty_temporary_folder_of_a_killed_run_is_removed_and_one_that_holds_anything_is_not(
