@@ -29,9 +29,8 @@ from torch.profiler import record_function
 
 from gpu_report.errors import ConfigError, GpuReportError, MachineError, ProfileError
 from gpu_report.measure.arithmetic import why_not_computed
-from gpu_report.measure.building import build_training, load_seeded
+from gpu_report.measure.building import build_training, load_seeded, why_not_applied
 from gpu_report.measure.memory import MemoryMeter
-from gpu_report.measure.probe import probe
 from gpu_report.measure.progress import load_between, read_cpu_times
 from gpu_report.measure.run import MOST_LIGHT_PROFILES, profiler_warm_up_steps
 from gpu_report.measure.threads import training_threads
@@ -267,8 +266,9 @@ def _measurement(
         "device": None if device == "auto" else device,
     }
     dataset = given.pop("dataset", None)
-    accelerators = [each["backend"] for each in probe()["accelerators"]]
-    here = ["cpu", *(device_name(backend, index) for index, backend in enumerate(accelerators))]
+    found = torch.accelerator.current_accelerator(check_available=True)
+    accelerators = range(torch.accelerator.device_count()) if found else ()
+    here = ["cpu", *(device_name(found.type, index) for index in accelerators if found)]
     study = single_study(name, given, devices=here, dataset=dataset)
     if len(study.variants) != 1:
         raise ProfileError(
@@ -279,6 +279,8 @@ def _measurement(
     on = chosen_device(variant.device, None)
     if reason := why_not_computed(variant.precision, on):
         raise MachineError(f"precision: {reason}")
+    if why := why_not_applied(variant.options, variant.precision, on):
+        raise MachineError(f"options: {why}")
     return measurement, on
 
 
