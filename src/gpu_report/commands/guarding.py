@@ -22,7 +22,7 @@ from gpu_report.commands.comparison import (
     write_comparison,
 )
 from gpu_report.errors import ConfigError
-from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.messages import OTHER_VERSIONS, Answer, Task
 from gpu_report.guard.sequence import FIRST_LOOK, SECOND_LOOK, Guarded, Pair
 from gpu_report.guard.versions import (
     WORKTREE,
@@ -226,9 +226,7 @@ def _look_at(name: str, pair: Pair) -> None:
         raise ConfigError(f"{name}: neither side can be measured: {why}")
     codes = [answer.code_digest for answer in pair if answer.code_digest]
     if len(codes) == len(pair) and not measures_alike(*codes):
-        raise ConfigError(
-            "two versions of gpu-report measure the two sides; install the same one in both"
-        )
+        raise ConfigError(OTHER_VERSIONS)
     shown = [
         duration(sum(answer.step_times_ms.values()) / 1e3).plain()
         if answer.status == "ok"

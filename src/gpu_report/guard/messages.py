@@ -4,11 +4,15 @@ another Python.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gpu_report.tables.verdicts import Side
+
+OTHER_VERSIONS: Final = (
+    "two versions of gpu-report measure the two sides; install the same one in both"
+)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from gpu_report.errors import ConfigError
-from gpu_report.guard.messages import Answer, Task
+from gpu_report.guard.messages import OTHER_VERSIONS, Answer, Task
 from gpu_report.measure.failures import read_oom_kills, unless_memory_ran_out, without_result
 from gpu_report.printing.number_format import counted
 from gpu_report.printing.terminal import clean
@@ -278,9 +278,7 @@ def measure_version(version: Version, task: Task) -> Answer:
             lines = log.read().decode(errors="replace").strip().splitlines()
             said = clean(lines[-1], keep="") if lines else "it printed nothing"
         except msgspec.DecodeError as error:
-            return Answer(
-                status="failed", reason=f"this side has another version of gpu-report: {error}"
-            )
+            raise ConfigError(OTHER_VERSIONS) from error
         finally:
             agent.kill()
             agent.communicate()

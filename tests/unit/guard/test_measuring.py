@@ -57,6 +57,13 @@ def test_a_version_without_this_gpu_report_is_refused_in_a_line(version: Version
         measure_version(with_agent(version, None), make_task(version))
 
 
+def test_an_answer_of_another_gpu_report_is_no_verdict_on_the_version(version: Version) -> None:
+    agent = with_agent(version, """input()\nprint('{"status": "ok", "memory_mib": 12.5}')\n""")
+
+    with pytest.raises(ConfigError, match="install the same one in both"):
+        measure_version(agent, make_task(version))
+
+
 @pytest.mark.parametrize(
     ("agent", "said", "interrupted"),
     [
