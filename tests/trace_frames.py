@@ -372,7 +372,7 @@ READ_BY: Final[Mapping[str, Mapping[Table, Sequence[str]]]] = {
     "communication": {STEPS: ("exposed_communication_ms", *WHOLE_STEP)},
     "allocator": {IDLE: ("cause", "total_ms"), STEPS: WHOLE_STEP},
     "accelerator busy": {STEPS: ("device_busy_ms", "loader_ms", *WHOLE_STEP)},
-    "nothing recorded": {STEPS: ("other_ms", *WHOLE_STEP)},
+    "nothing recorded": {STEPS: ("other_ms", "operator_ms", *WHOLE_STEP)},
     "tensor cores": {KERNELS: ("total_ms", "category", "operation"), STEPS: ("wall_ms",)},
     "tensor cores of recurrent layers": {
         KERNELS: ("total_ms", "category", "operation"),

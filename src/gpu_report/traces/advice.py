@@ -67,6 +67,14 @@ _ELIGIBLE_FROM: Final = 0.10
 UNRECORDED: Final = "nothing recorded"
 """Name of the advice about time without an operation, a kernel, a driver call or the loader."""
 
+_IN_CUDNN: Final = "torch.backends.cudnn.allow_tf32 = True (PyTorch's default)"
+_TF32: Final = {
+    "matrix product": 'torch.set_float32_matmul_precision("high")',
+    "convolution": _IN_CUDNN,
+    "recurrent": _IN_CUDNN,
+}
+"""What allows TF32 in float32, by category."""
+
 _ASKED_BY: Final = {"": "synchronize()", "aten::item": "item()", "aten::to": "to() or cpu()"}
 """Operations that wait as the program wrote them; what waits outside of every operation asked for
 nothing else.
@@ -216,8 +224,16 @@ def _device_busy(gate: Gate, _: object = None) -> Iterator[Found]:
 
 
 def _nothing_recorded(gate: Gate, _: object = None) -> Iterator[Found]:
-    share = _share_of_time(gate.required(STEPS, "other_ms", *_WHOLE_STEP), "other_ms")
-    yield Found(share, share, f"In {_part(share)} of the time no operation or kernel was recorded.")
+    steps = gate.required(STEPS, "other_ms", "operator_ms", *_WHOLE_STEP)
+    if not any(row["operator_ms"] for row in steps):
+        raise UnansweredError("it has no operations of the host")
+    share = _share_of_time(steps, "other_ms")
+    yield Found(
+        share,
+        share,
+        f"In {_part(share)} of the time no operation, kernel, driver call or wait for data was "
+        "recorded.",
+    )
 
 
 def _tensor_cores(gate: Gate, trace: Trace, *, categories: Mapping[str, str]) -> Iterator[Found]:
@@ -255,7 +271,7 @@ def _tensor_cores(gate: Gate, trace: Trace, *, categories: Mapping[str, str]) ->
         f"{_part(share)} of the time of {' and '.join(categories.values())} runs in kernels "
         "without tensor cores.",
         longest["source"] or longest["operation"],
-        remedy=remedy,
+        remedy=remedy.format(tf32=_TF32[longest["category"]]),
     )
 
 
@@ -436,7 +452,7 @@ ALL_ADVICE: Final = (
         unit="1",
         reason="Names do not always show it, so that most of the time, and not one kernel, has to "
         "be without.",
-        remedy=IN_BF16_OR_TF32,
+        remedy=IN_BF16_OR_TF32.format(tf32=_TF32["matrix product"]),
         find=partial(
             _tensor_cores,
             categories={"convolution": "convolutions", "matrix product": "matrix products"},
@@ -454,8 +470,8 @@ ALL_ADVICE: Final = (
         name="tensor cores of recurrent layers",
         threshold=0.50,
         unit="1",
-        reason="As for other matrix products, of which recurrent layers mostly consist.",
-        remedy=IN_BF16_OR_TF32,
+        reason="Recurrent layers are mostly matrix products, so the same share applies.",
+        remedy=IN_BF16_OR_TF32.format(tf32=_TF32["recurrent"]),
         find=partial(_tensor_cores, categories={"recurrent": "recurrent layers"}),
         least_at_stake=0.05,
     ),

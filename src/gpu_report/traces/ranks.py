@@ -13,6 +13,7 @@ another rank's takes longer is its wait. No clock of one rank is compared with a
 a thread on the host waits in the same way.
 """
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -398,15 +399,14 @@ def most_awaited(rows: Sequence[Row]) -> tuple[int, float] | None:
 
     By rows of RANKS. None where a wait is missing, or there is one rank alone.
     """
+    ranks = _groups(RANKS.checked(rows), "rank")
+    if len(ranks) < 2 or len({tuple(row["step"] for row in of_rank) for of_rank in ranks}) > 1:
+        return None
     shares = {
         int(of_rank[0]["rank"]): np.array([row["wait_ms"] / row["wall_ms"] for row in of_rank])
-        for of_rank in _groups(RANKS.checked(rows), "rank")
+        for of_rank in ranks
     }
-    if (
-        len(shares) < 2
-        or len({len(each) for each in shares.values()}) > 1
-        or np.isnan([*shares.values()]).any()
-    ):
+    if np.isnan([*shares.values()]).any():
         return None
     awaited = min(shares, key=lambda rank: float(np.median(shares[rank])))
     others = (each for rank, each in shares.items() if rank != awaited)
@@ -465,21 +465,22 @@ def median_collectives(rows: Sequence[Row]) -> list[Row]:
                 "longest_ms",
             ),
             "steps": len(of_steps),
-            "group_size": of_steps[0]["group_size"],
+            # Missing only where no step names it.
+            "group_size": float(np.fmin.reduce([row["group_size"] for row in of_steps])),
         }
         for of_steps in _groups(shortest, *same)
     ]
 
 
 def _groups(rows: Sequence[Row], *columns: str) -> list[list[Row]]:
-    """The rows that have the same in these columns, in the order of the first of them; numbers that
-    are missing, NaN, are the same.
+    """The rows that have the same in these columns, in the order of what they have; numbers that
+    are missing, NaN, are the same and come last.
     """
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         key = (row[column] for column in columns)
-        groups[tuple(None if value != value else value for value in key)].append(row)
-    return sorted(groups.values(), key=lambda group: group[0][columns[0]])
+        groups[tuple(math.inf if value != value else value for value in key)].append(row)
+    return [group for _, group in sorted(groups.items())]
 
 
 def _medians(rows: Sequence[Row], *columns: str) -> Row:

@@ -150,8 +150,8 @@ def tabulate_trace(
 def _failed_in_another(
     checks: Sequence[Row], which: str, *, concerns: Callable[[str], object]
 ) -> list[Row]:
-    """The checks that another trace of the same training failed, which invalidate what it concerns
-    here.
+    """The checks that another trace of the same training failed; each invalidates here only the
+    names that `concerns` accepts.
     """
     return [
         {**row, "check": f"{row['check']}, {which}", "spoils": ", ".join(names)}

@@ -124,11 +124,7 @@ _IN_FP16: Final = (
     "Train in float16 with torch.autocast and torch.amp.GradScaler: these tensor cores have "
     "neither bfloat16 nor TF32."
 )
-IN_BF16_OR_TF32: Final = (
-    "Train in bfloat16 with torch.autocast, or allow TF32: "
-    'torch.set_float32_matmul_precision("high") for matrix products, and for convolutions and '
-    "recurrent layers torch.backends.cudnn.allow_tf32 = True, which is the default."
-)
+IN_BF16_OR_TF32: Final = "Train in bfloat16 with torch.autocast, or allow TF32: {tf32}."
 MATRIX_CORES: Final = compiled(
     (
         "",

@@ -65,9 +65,9 @@ class TraceAnalysis:
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The tables over the profiled steps by name; `gpu-report columns` explains them.
 
-        Those of a folder have the column `rank` too, or `file` if the traces are not of different
-        ranks. Numbers that the trace's checks do not let
-        through are NaN; the table `quality` says why.
+        Those of a folder have the column `rank` too, or `file` where the traces are not of
+        different ranks. Numbers that the trace's checks do not let through are NaN; the table
+        `quality` says why.
         """
         return {table.name: self._frame(table) for table in TRACE_TABLES}
 

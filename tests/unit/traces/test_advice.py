@@ -33,6 +33,7 @@ def step_row(**changed: Any) -> dict[str, Any]:
         "device_busy_ms": 90.0,
         "host_busy_ms": 50.0,
         "other_ms": 0.0,
+        "operator_ms": 1.0,
         **changed,
     }
 
@@ -320,3 +321,22 @@ def test_what_the_trace_does_not_say_of_its_device_is_not_taken_for_no(
     trace = trace_of(step(1, 0, 100), deviceProperties=properties)
 
     assert unanswered(LIMITED, trace)[rule].startswith("it does not say")
+
+
+def test_time_without_operations_says_nothing_where_none_were_recorded(trace: Trace) -> None:
+    tables = {STEPS: [step_row(other_ms=90.0, operator_ms=0.0)]}
+
+    assert "nothing recorded" not in rules(tables, trace)
+    assert unanswered(tables, trace)["nothing recorded"] == "it has no operations of the host"
+
+
+@pytest.mark.parametrize(
+    ("category", "switch"),
+    [("matrix product", "set_float32_matmul_precision"), ("convolution", "cudnn.allow_tf32")],
+)
+def test_advice_on_tensor_cores_names_the_switch_of_what_runs_without(
+    category: str, switch: str, trace: Trace
+) -> None:
+    (row,) = advice_rows({STEPS: [step_row()], KERNELS: [kernel_row(category=category)]}, trace)
+
+    assert switch in row["advice"]

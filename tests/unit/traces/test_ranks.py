@@ -3,6 +3,7 @@ real run with gloo.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,37 @@ def test_a_record_of_ranks_has_the_waits_of_all_of_them(tmp_path: Path) -> None:
     assert steps == [*itertools.product(range(2), range(RANKS_PROFILE_FACTOR * 2))]
     assert all(row["wait_ms"] is not None for row in tables[RANKS])
     assert {row["operation"] for row in tables[COLLECTIVES]} == {"all-reduce"}
+
+
+def test_waits_of_ranks_that_have_other_steps_are_not_compared() -> None:
+    steps = [(400, 350)] * (LEAST_STEPS + 1)
+    late = [(700, 50)] * (LEAST_STEPS + 1)
+    rows = rank_rows(rank_trace(0, *steps), rank_trace(1, *late))
+    first, last = rows[0]["step"], rows[-1]["step"]
+
+    assert slow_rank(rows) == 1
+    assert slow_rank([row for row in rows if row["step"] != (last, first)[row["rank"]]]) is None
+
+
+def test_collectives_at_one_position_are_told_apart_and_their_group_is_known_from_any_step() -> (
+    None
+):
+    (row,) = tabulate_ranks(exchanges(rank_trace(0, (400, 350)), rank_trace(1, (700, 50))))[
+        COLLECTIVES
+    ][:1]
+    of_steps = [
+        {**row, "step": step, "operation": operation, "bytes": size, "group_size": ranks}
+        for step, ranks in ((1, None), (2, 2.0))
+        for operation, size in (("broadcast", None), ("all-reduce", None), ("all-reduce", 8.0))
+    ]
+
+    found = median_collectives(of_steps)
+
+    assert [each["operation"] for each in found] == ["all-reduce", "all-reduce", "broadcast"]
+    assert [each["bytes"] for each in found] == pytest.approx(
+        [8.0, math.nan, math.nan], nan_ok=True
+    )
+    assert {(each["steps"], each["group_size"]) for each in found} == {(2, 2.0)}
 
 
 def test_medians_are_over_the_steps_and_of_the_rank_that_waited_least() -> None:
