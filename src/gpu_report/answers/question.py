@@ -26,7 +26,7 @@ from gpu_report.answers.scope import Group, Scope
 from gpu_report.glossary import Row, capitalized
 from gpu_report.words import why_no_numbers
 
-_Said = TypeVar("_Said")
+_AnswerOrNone = TypeVar("_AnswerOrNone")
 
 OTHER_AXES: Final = "other axes"
 """In `about`, stands for every axis but these, which have questions of their own."""
@@ -136,14 +136,14 @@ def each_group(
 
 
 def against_baseline(
-    answer: Callable[[Group, Row], _Said],
-) -> Callable[[Group], _Said | Answer]:
-    """Asks the function below about a group and its baseline; nothing is measured where one of the
-    two, or what to compare it with, is missing.
+    answer: Callable[[Group, Row], _AnswerOrNone],
+) -> Callable[[Group], _AnswerOrNone | Answer]:
+    """Calls the function below with a group and its baseline. The answer is `not measured` where
+    the baseline, or every other configuration, lacks numbers.
     """
 
     @wraps(answer)
-    def asked(group: Group) -> _Said | Answer:
+    def asked(group: Group) -> _AnswerOrNone | Answer:
         before = group.baseline
         return answer(group, before) if before and group.others else missing(group)
 

@@ -203,7 +203,7 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
         trained = [record for record in probes.values() if record is not None]
         loads = [repetition.load for record in trained for repetition in record.repetitions]
         if load := load_in_words(loads):
-            say(f"{load} meanwhile, which can make the estimate several times too long")
+            say(f"while the models trained for this estimate, {load}: it may be too long")
         if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
             say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")
     return {

@@ -100,7 +100,7 @@ def test_a_plan_says_when_other_programs_slowed_what_it_estimates_from(
         assert main(["plan", "--configfile", config]) == 0
 
         said = capsys.readouterr().out
-        assert ("others used 75 % of the CPU time meanwhile" in said) == is_said
+        assert ("others used 75 % of the CPU time: it may be too long" in said) == is_said
 
 
 def test_a_plan_says_whose_code_its_estimate_runs(

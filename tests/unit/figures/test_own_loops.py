@@ -92,9 +92,10 @@ def with_work() -> tuple[Tables, "pd.Series[str]"]:
 def test_the_parts_of_an_iteration_add_up_to_the_device_work_of_the_profiled_run() -> None:
     tables, slugs = with_work()
 
-    parts = iteration_parts(tables, tables.own_loops)
-
     for loop, kernels in KERNELS.items():
+        rows = tables.own_loops[tables.own_loops["variant"] == slugs[loop]]
+        parts = iteration_parts(tables, rows)
+        assert set(parts["variant"]) == {slugs[loop]}
         of_loop = parts.loc[parts["variant"] == slugs[loop], "time_us"]
         assert of_loop.sum() * PASSES_OF_STEP * STEPS / 1e3 == pytest.approx(
             sum(time_ms for _, time_ms in kernels)

@@ -77,17 +77,21 @@ def for_speed(scope: Scope) -> Iterator[Group]:
             yield replace(group, rows=rows)
 
 
+def _of_one_task(scope: Scope) -> Iterator[Group]:
+    """Those for speed whose workloads learn the same: of two tasks neither is faster."""
+    for group in for_speed(scope):
+        if group.axis != "workload" or len({_task(row) for row in group.measured}) <= 1:
+            yield group
+
+
 @question("Which {axis} trains fastest?", OTHER_AXES, "workload", "precision", "optimization")
-@partial(each_group, groups=for_speed)
+@partial(each_group, groups=_of_one_task)
 @against_baseline
-def best(group: Group, before: Row) -> Answer | None:
+def best(group: Group, before: Row) -> Answer:
     """Another value is faster if the whole interval of its speedup over the baseline is above 1,
     and the difference is significant among the experiment's comparisons (Holm). Of those the
     fastest is named; of precisions and optimizations that tie, the simplest.
     """
-    is_of_workloads = group.axis == "workload"
-    if is_of_workloads and len({_task(row) for row in group.measured}) > 1:
-        return None  # of two tasks neither is faster
     faster = surely_faster(group.others, before)
     after = max(faster, key=lambda row: float(row["speedup"]))
     if group.axis in ("optimization", "precision"):
@@ -111,7 +115,7 @@ def best(group: Group, before: Row) -> Answer | None:
         whether=f"{subject} is faster with {fast} than with {slow}",
         if_unclear=f"; it trained {times(gain)} as fast",
         evidence=evidence_of(group, {"throughput_per_s": "throughput"}, [after, before]),
-        advice={} if is_of_workloads else {"yes": f"{advice}."},
+        advice={} if group.axis == "workload" else {"yes": f"{advice}."},
         gain=gain,
     )
 
