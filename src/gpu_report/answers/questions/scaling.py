@@ -383,11 +383,11 @@ def pipeline(scope: Scope) -> Iterator[Answer]:
                 f"; the pipeline takes the least memory with m = {least['micro_batches']}, "
                 f"{shown(least, _SAVED, short=True)} less than one device"
             )
-        number = f"{_from_how_many(compared)} for {group.title}"
+        said = f"{_from_how_many(compared)} for {group.title}"
         yield compared.answer(
             "above",
-            yes=number,
-            no=number,
+            yes=said,
+            no=said,
             whether=f"the pipeline beats one device for {group.title}",
             measured=f"{measured}.",
             evidence=evidence_of(group, {_OVER_ONE: "throughput over one device"}),
