@@ -26,10 +26,8 @@ def nest(spans: Spans) -> tuple[Integers, Integers]:
     Each moment of a thread belongs to the latest begun event that still runs, so that own times add
     up to the busy time even where an event outlives the one it began in, as happens in real traces.
     """
-    # Threads are laid one after the other, so that nothing runs on when the next one begins; 64
-    # bits hold a thousand threads of a hundred days.
-    apart_ns = spans.thread * (int(spans.end_ns.max(initial=0)) + 1)
-    starts_ns, ends_ns = (spans.start_ns + apart_ns).tolist(), (spans.end_ns + apart_ns).tolist()
+    laid_out = spans.laid_out  # so that nothing runs on when the next thread begins
+    starts_ns, ends_ns = laid_out.start_ns.tolist(), laid_out.end_ns.tolist()
     parents, own_ns = [NONE] * len(spans), [0] * len(spans)
     running: list[int] = []  # the latest begun last; of those below it some may have ended
     counted_ns = 0

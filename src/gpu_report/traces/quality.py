@@ -28,7 +28,7 @@ from gpu_report.traces.attribution import (
     step_at,
 )
 from gpu_report.traces.grouping import NS_PER_MS, Row, counts, fits, grouped, sums
-from gpu_report.traces.nesting import cover, cover_of
+from gpu_report.traces.nesting import cover_of
 from gpu_report.traces.steps import SHARES, devices_of_work
 from gpu_report.traces.trace import HOST, NONE, Trace
 from gpu_report.traces.vendors import NAMES
@@ -434,10 +434,8 @@ def _checks_of_work(trace: Trace, calls: HostCalls, work: DeviceWork) -> Iterato
     )
     # One stream, which the profiler shows as a thread of its device, runs one kernel after the
     # other. CUDA allows a kernel to begin while the one before it ends (programmatic dependent
-    # launch), for some microseconds. The streams are laid one after the other.
-    apart_ns = work.thread * (int(work.end_ns.max(initial=0)) + 1)
-    laid_out = cover(work.start_ns + apart_ns, work.end_ns + apart_ns)
-    share = _share(all_ns - laid_out.total_ns, all_ns)
+    # launch), for some microseconds.
+    share = _share(all_ns - cover_of(work.laid_out).total_ns, all_ns)
     yield row_of(
         "one after the other in a stream",
         share,

@@ -7,7 +7,7 @@ of them.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -78,6 +78,14 @@ class Spans(Columns, frozen=True, kw_only=True):
     def end_ns(self) -> Integers:
         """The first nanosecond after each event."""
         return self.start_ns + self.duration_ns
+
+    @property
+    def laid_out(self) -> Self:
+        """The same on one line of time, a thread after the other, so that nothing of one overlaps
+        anything of the next. 64 bits hold a thousand threads of a hundred days.
+        """
+        apart_ns = int(self.end_ns.max(initial=0)) + 1
+        return msgspec.structs.replace(self, start_ns=self.start_ns + self.thread * apart_ns)
 
 
 class LinkedSpans(Spans, frozen=True, kw_only=True):
