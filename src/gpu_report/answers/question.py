@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
-from typing import Final, TypeVar
+from typing import Final
 
 from gpu_report.answers.estimate import Estimate, Side, speedup
 from gpu_report.answers.finding import Evidence, Finding, Verdict
@@ -25,8 +25,6 @@ from gpu_report.answers.phrases import evidence_of_columns, factor_alone, times
 from gpu_report.answers.scope import Group, Scope
 from gpu_report.glossary import Row, capitalized
 from gpu_report.words import why_no_numbers
-
-_AnswerOrNone = TypeVar("_AnswerOrNone")
 
 OTHER_AXES: Final = "other axes"
 """In `about`, stands for every axis but these, which have questions of their own."""
@@ -135,15 +133,13 @@ def each_group(
     return answers
 
 
-def against_baseline(
-    answer: Callable[[Group, Row], _AnswerOrNone],
-) -> Callable[[Group], _AnswerOrNone | Answer]:
+def against_baseline(answer: Callable[[Group, Row], Answer]) -> Callable[[Group], Answer]:
     """Calls the function below with a group and its baseline. The answer is `not measured` where
     the baseline, or every other configuration, lacks numbers.
     """
 
     @wraps(answer)
-    def asked(group: Group) -> _AnswerOrNone | Answer:
+    def asked(group: Group) -> Answer:
         before = group.baseline
         return answer(group, before) if before and group.others else missing(group)
 

@@ -199,12 +199,14 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
         with machine_to_itself():
             _probe(next(iter(unknown.values())), results)  # imports PyTorch for those after it
             probes = {model: _probe(variant, results) for model, variant in unknown.items()}
-        known |= {model: record for model, record in probes.items() if record is not None}
-        trained = [record for record in probes.values() if record is not None]
-        loads = [repetition.load for record in trained for repetition in record.repetitions]
+        trained = {model: record for model, record in probes.items() if record is not None}
+        known |= trained
+        loads = [
+            repetition.load for record in trained.values() for repetition in record.repetitions
+        ]
         if load := load_in_words(loads):
             say(f"while the models trained for this estimate, {load}: it may be too long")
-        if failed := [unknown[model].slug for model, record in probes.items() if record is None]:
+        if failed := [unknown[model].slug for model in probes if model not in trained]:
             say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")
     return {
         variant.slug: _estimate(variant, results.study.protocol, known.get(_model(variant)))
