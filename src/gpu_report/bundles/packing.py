@@ -29,7 +29,7 @@ from gpu_report.bundles.manifest import (
 from gpu_report.bundles.unpacking import read_manifest
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
 from gpu_report.records.batch_sizes import SearchRecord
-from gpu_report.records.provenance import why_no_commit
+from gpu_report.records.provenance import hardware_name, why_no_commit
 from gpu_report.records.record import (
     RECORD_FILE,
     RICH_TRACE_FOLDER,
@@ -39,7 +39,7 @@ from gpu_report.records.record import (
 )
 from gpu_report.storage.files import unfinished_folder, write_errors, write_text_atomically
 from gpu_report.storage.json_files import JsonFile
-from gpu_report.study.machine import device_name, hardware_words
+from gpu_report.study.machine import device_name
 from gpu_report.traces.tables import (
     as_csv,
     read_trace_tables,
@@ -257,12 +257,7 @@ def _manifest(
         record_schema_version=RECORD_FILE.version,
         gpu_report=__version__,
         machine=machine,
-        hardware=hardware_words(
-            (record.environment for record in records),
-            gpus=max(
-                (variant.devices for record, variant in used if record.status == "ok"), default=1
-            ),
-        ),
+        hardware=hardware_name(records),
         devices=["cpu", *sorted(accelerators)],
         study=study,
         with_traces=with_traces,

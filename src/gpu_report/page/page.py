@@ -139,7 +139,7 @@ def render_page(
         model=Text("model"),
         chain=machine.chains,
         scaled=cards.scaled(machine.tables),
-        limits=cards.limit_cards(machine.tables, machine.chains),
+        limits=machine.limit_cards,
         links=links,
         first=cards.first_steps(machine.tables, machine.chains),
         sections=sections,

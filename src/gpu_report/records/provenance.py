@@ -6,6 +6,7 @@ import ast
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import gpu_report
-from gpu_report.records.record import Provenance
-from gpu_report.study.machine import boot
+from gpu_report.records.record import Provenance, Record
+from gpu_report.study.machine import boot, hardware_words
 from gpu_report.study.modules import OUR_WORKLOADS, find_module
 
 _PACKAGE: Final = Path(gpu_report.__file__).resolve().parent
@@ -77,6 +78,21 @@ def find_provenance(class_path: str = "") -> Provenance:
         code_digest=code_digest(),
         workload_digest=workload_digest(class_path),
     )
+
+
+def hardware_name(records: Sequence[Record]) -> str:
+    """The hardware that measured these as readers name it, with how many GPUs shared a training;
+    empty where no record has it.
+    """
+    gpus = max(
+        (
+            variant.devices
+            for record in records
+            if record.status == "ok" and (variant := record.as_variant()).device_type != "cpu"
+        ),
+        default=1,
+    )
+    return hardware_words((record.environment for record in records), gpus=gpus)
 
 
 def why_no_commit() -> str:

@@ -538,6 +538,14 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
     return cards
 
 
+def next_steps(cards: Sequence[Row]) -> list[str]:
+    """What to try next for each model of these rows of LIMIT_CARDS, by the limit of the last of its
+    configurations that has a trace.
+    """
+    last = {card["model"]: card["left"] for card in cards if card["left"]}
+    return [f"{model}: {left}" for model, left in last.items()]
+
+
 def _member(row: Row, eager: Row) -> str:
     if row["devices"] > 1 or (row["optimization"] != NO_OPTIONS and row is eager):
         return configuration_in_words(row)

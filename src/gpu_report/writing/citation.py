@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gpu_report import __version__
 from gpu_report.printing.number_format import quantity, scaled
+from gpu_report.records.provenance import hardware_name
 from gpu_report.records.record import Record
 from gpu_report.tables.machine_facts import NONE, tabulate_machine
-from gpu_report.writing.machine import hardware_name
 from gpu_report.writing.tex import pdf_string
 
 

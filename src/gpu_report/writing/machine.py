@@ -15,8 +15,8 @@ from gpu_report.answers.scope import experiment_scope
 from gpu_report.answers.summary import decisions
 from gpu_report.glossary import METRICS, SHOWN, Row, device_words
 from gpu_report.printing.number_format import count, counted, in_minutes
+from gpu_report.records.provenance import hardware_name
 from gpu_report.records.record import Record
-from gpu_report.study.machine import hardware_words
 from gpu_report.study.study import PROTOCOL_VERSION, Experiment
 from gpu_report.tables.bundle import Tables, grouped, rows_of
 from gpu_report.tables.claims import (
@@ -36,7 +36,7 @@ from gpu_report.words import (
     listed,
     why_no_numbers,
 )
-from gpu_report.writing.cards import chains, in_one_line, scaled
+from gpu_report.writing.cards import chains, in_one_line, limit_cards, scaled
 from gpu_report.writing.layout import placed
 from gpu_report.writing.tex import Tex, breakable, escape
 
@@ -78,7 +78,7 @@ def headline(
         ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "none"
     )
     gains = "; ".join(in_one_line(row) for row in chained)
-    advice = f" First advice: {first_advice(decided)}." if decided else ""
+    advice = f" First advice: {_first_advice(decided)}." if decided else ""
     return (
         f"Measured {counted(len(measured), 'configuration')}{where}{when}{without}.",
         f"{gains or 'Nothing was trained'}.{_over_one_gpu(tables)}",
@@ -86,7 +86,7 @@ def headline(
     )
 
 
-def first_advice(decided: Sequence[Row]) -> str:
+def _first_advice(decided: Sequence[Row]) -> str:
     """The first of the advice, with its gain where one was measured."""
     first = decided[0]
     gain = METRICS["speedup"].show(first["gain"], low=first["gain_low"], high=first["gain_high"])
@@ -344,14 +344,15 @@ class MachineResults:
             has_gpu=self.has_accelerator,
         )
 
-    @property
-    def first_advice(self) -> str:
-        return first_advice(self.decisions)
-
     @cached_property
     def chains(self) -> list[Row]:
         """A row for each of its models: the eager baseline and the fastest, with factors."""
         return chains(self.tables)
+
+    @cached_property
+    def limit_cards(self) -> list[Row]:
+        """What limits each of its models, eager and at its fastest."""
+        return limit_cards(self.tables, self.chains)
 
     @cached_property
     def headline(self) -> tuple[str, str, str]:
@@ -538,21 +539,6 @@ class MachineResults:
         found = [figure for figure in self.drawn if figure.kind in kinds]
         subjects = {figure.kind: figure.subject for figure in reversed(found)}
         return [figure for figure in found if not first or figure.subject == subjects[figure.kind]]
-
-
-def hardware_name(records: Sequence[Record]) -> str:
-    """The hardware that measured these as readers name it, with how many GPUs shared a training;
-    empty where no record has it.
-    """
-    gpus = max(
-        (
-            variant.devices
-            for record in records
-            if record.status == "ok" and (variant := record.as_variant()).device_type != "cpu"
-        ),
-        default=1,
-    )
-    return hardware_words((record.environment for record in records), gpus=gpus)
 
 
 def range_words(numbers: Iterable[int]) -> str:

@@ -15,6 +15,7 @@ from gpu_report.writing.cards import (
     in_one_line,
     is_compiled,
     limit_cards,
+    next_steps,
     scaled,
     scaled_notes,
 )
@@ -481,6 +482,17 @@ def test_exchange_is_an_upper_bound_where_the_profiler_delays_launches() -> None
     ]
 
     assert said[1] > said[0] == said[2]
+
+
+def test_what_to_try_next_is_that_of_a_models_last_card_with_a_trace() -> None:
+    cards = [
+        {"model": "LSTM", "left": "use tensor cores (bf16)"},
+        {"model": "LSTM", "left": "overlap communication"},
+        {"model": "LSTM", "left": ""},
+        {"model": "U-Net", "left": "pin memory"},
+    ]
+
+    assert next_steps(cards) == ["LSTM: overlap communication", "U-Net: pin memory"]
 
 
 def test_without_any_trace_there_is_no_card() -> None:
