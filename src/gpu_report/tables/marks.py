@@ -35,6 +35,11 @@ FOREIGN_CPU_SHARE: Final = 0.10
 uses 1 or 2 %.
 """
 
+HEAVY_LOAD: Final = 0.20
+"""Above a fifth, others of either kind interrupt one of the threads that share each operation of a
+training on the CPU, and the rest wait: steps took up to a hundred times as long.
+"""
+
 STEAL_SHARE: Final = 0.05
 """Above a twentieth, the hypervisor's other guests slow the training visibly, and by another amount
 tomorrow.
@@ -84,6 +89,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     f"{_percent(FOREIGN_CPU_SHARE)} of the CPU time",
     "CPU steal": f"in a process, the hypervisor took more than {_percent(STEAL_SHARE)} of the "
     "machine's CPU time",
+    "heavy load": "on the CPU, and in a process, others used more than "
+    f"{_percent(HEAVY_LOAD)} of the CPU time, which can make a step take many times as long",
     "throttled": "in a process, heat or the hardware's own protection lowered the GPU's clocks in "
     "more than "
     f"{_percent(THROTTLED_SHARE)} of the samples",
@@ -113,8 +120,8 @@ MEANINGS: Final[Mapping[str, str]] = {
 FLAG_SIZE: Final = 2.0
 """Factor by which a flag of WIDENS_TIMES widens the interval of a time to either side.
 
-Other programs, heat or a warm-up that did not settle change times by less than that, unless they
-leave the training less than half of the machine.
+Other programs, heat or a warm-up that did not settle change times by less than that, but for a
+heavy load.
 """
 
 WIDENS_TIMES: Final[Mapping[str, str]] = {
@@ -135,9 +142,10 @@ which is how a device works under full load.
 
 WEAKENS_TIMES: Final[Mapping[str, str]] = {
     **WIDENS_TIMES,
+    "heavy load": "others used much of the CPU",
     "other threads": "the numbers of threads differ",
 }
-"""These, and the mark with which a time supports no conclusion."""
+"""These, and the marks with which a time supports no conclusion."""
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
     "other protocol": "another protocol version was used",
@@ -240,6 +248,8 @@ def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
     if record.status != "ok":
         return []
     repetitions, clocks = record.repetitions, values_of(record, "sm_clock_mhz")
+    on_cpu = record.as_variant().device_type == "cpu"
+    loads = [repetition.load for repetition in repetitions]
     telemetry = [repetition.telemetry for repetition in repetitions if repetition.telemetry]
     reasons = [reason for each in telemetry for reason in each.throttle_reasons.items()]
     speeds = [
@@ -253,9 +263,7 @@ def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
         "single": throughput.count == 1,
         "high variance": throughput.high - throughput.low > NOISY_RELATIVE_WIDTH * throughput.value,
         "unsettled": not all(repetition.settled for repetition in repetitions),
-        "host jitter": record.as_variant().device_type != "cpu"
-        and bool(jitters)
-        and statistics.median(jitters) > HOST_JITTER,
+        "host jitter": not on_cpu and bool(jitters) and statistics.median(jitters) > HOST_JITTER,
         "throttled": any(name in _SLOWDOWNS and share > THROTTLED_SHARE for name, share in reasons),
         "power capped": any(
             name == "SwPowerCap" and share > POWER_CAPPED_SHARE for name, share in reasons
@@ -268,8 +276,10 @@ def marks_of_numbers(record: Record, throughput: Summary) -> list[str]:
             math.isfinite(sum(epoch.train_losses, start=epoch.test_loss or 0.0)) for epoch in epochs
         ),
         "projected": is_projected(record),
-        **dict.fromkeys(load_marks([repetition.load for repetition in repetitions]), True),
+        **dict.fromkeys(load_marks(loads), True),
     }
+    if on_cpu and _taken(loads) > HEAVY_LOAD:
+        found |= {"heavy load": True, "background load": False, "CPU steal": False}
     return [mark for mark in MEANINGS if found.get(mark)]
 
 
@@ -298,8 +308,11 @@ def load_marks(loads: Sequence[Load]) -> Iterator[str]:
 
 def load_in_words(loads: Sequence[Load]) -> str:
     """What others took of the CPU at most, as a sentence; empty where no mark follows from it."""
-    taken = max(
+    return f"others used {_percent(_taken(loads))} of the CPU time" if [*load_marks(loads)] else ""
+
+
+def _taken(loads: Sequence[Load]) -> float:
+    return max(
         (sum(filter(None, (load.foreign_cpu_share, load.steal_share))) for load in loads),
         default=0.0,
     )
-    return f"others used {_percent(taken)} of the CPU time" if [*load_marks(loads)] else ""

@@ -37,12 +37,14 @@ from gpu_report.tables.bundle import (
     summary_in,
     with_variants,
 )
+from gpu_report.tables.marks import WEAKENING
 from gpu_report.tables.statistics import NOT_MEASURED, SIGNIFICANCE, difference_of_means, holm
 from gpu_report.tables.traces import COMMUNICATION, IDLE_TIME
 from gpu_report.traces.advice import ADVICE_OF
 from gpu_report.words import (
     configuration_in_words,
     execution_in_words,
+    flags_of,
     in_words,
     model_cell,
     title_cell,
@@ -413,6 +415,7 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         for name, one in zip(_TRAINED, (*row["on_one"], row["several"]), strict=True)
         if one and math.isfinite(one[TOKENS.column])
     ]
+    doubts = [*filter(None, map(_doubts, rows))]
     whole = any(math.isfinite(row["fastest_over_cpu"]) for row in rows)
     return [
         *(
@@ -428,6 +431,7 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         ),
         *([f"On all GPUs, likewise: {'; '.join(on_all)}."] if on_all else []),
         *([f"In tokens: {'; '.join(tokens)}."] if tokens else []),
+        *([f"Doubtful rates and factors: {'; '.join(doubts)}."] if doubts else []),
         *(["–: none, or not measured on this machine."] if _has_gaps(rows, CHAIN) else []),
         *(
             [f"Lower held-out metric with the fastest configuration: {'; '.join(lost)}."]
@@ -436,6 +440,14 @@ def chain_notes(tables: Tables, rows: Sequence[Row]) -> list[str]:
         ),
         *notes_on_precision(tables, (row["pair"][1] for row in rows)),
     ]
+
+
+def _doubts(chain: Row) -> str:
+    """With which quality flags a row of `chains` decides less, or nothing; empty without any."""
+    members = filter(None, (*chain["pair"], chain["several"], *chain["on_cpu"]))
+    found = {flag for member in members for flag in flags_of(member)}
+    why = ", ".join(WEAKENING[flag] for flag in WEAKENING if flag in found)
+    return why and f"{chain['model']}: {why}"
 
 
 def _has_gaps(rows: Sequence[Row], columns: Sequence[Text | Metric]) -> bool:

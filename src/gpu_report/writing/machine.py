@@ -220,6 +220,7 @@ _MARK_CLAUSES: Final = {
     "host jitter": "host jitter changes the time of whole epochs",
     "background load": f"background load lengthened the times, {_ONLY_LARGE}",
     "CPU steal": f"CPU steal lengthened the times, {_ONLY_LARGE}",
+    "heavy load": "others used so much of the CPU that times on it support no conclusion",
     "throttled": f"heat or hardware protection lowered the clocks, {_ONLY_LARGE}",
     "power capped": "the power limit lowered the clocks, as is usual under full load",
     "clock drift": "the clocks differ between processes",

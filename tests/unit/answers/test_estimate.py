@@ -47,6 +47,7 @@ positive = st.builds(
         (of(1.2, math.nan), "unclear"),
         (of(1.9, 0.1, doubts=("background load",)), "unclear"),
         (of(204.0, 50.0, doubts=("unsettled",)), "above"),
+        (of(204.0, 50.0, doubts=("heavy load",)), "unclear"),
         (of(204.0, 50.0, doubts=("other protocol",)), "unclear"),
         (of(math.nan), "unclear"),
     ],

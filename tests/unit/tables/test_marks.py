@@ -44,10 +44,21 @@ def test_a_doubt_is_marked_past_its_threshold(
     assert marks(make_record(SLUG, **doubtful)) == [mark]
 
 
+def test_a_heavy_load_is_that_of_all_others_together_and_of_a_training_on_the_cpu() -> None:
+    assert marks(make_record(SLUG, foreign_cpu_share=0.15, steal_share=0.05)) == ["background load"]
+    assert marks(make_record(SLUG, foreign_cpu_share=0.15, steal_share=0.06)) == ["heavy load"]
+    on_gpu = SLUG.replace("cpu", "cuda")
+    assert marks(make_record(on_gpu, foreign_cpu_share=0.9)) == ["background load"]
+
+
 def test_marks_come_in_the_order_of_their_meanings() -> None:
     found = marks(
         make_record(
-            f"{SLUG}x5", processes=1, foreign_cpu_share=0.5, steal_share=0.5, code_digest="another"
+            f"{SLUG}x5",
+            processes=1,
+            foreign_cpu_share=0.11,
+            steal_share=0.06,
+            code_digest="another",
         )
     )
 

@@ -96,6 +96,19 @@ def test_a_lower_held_out_metric_with_the_fastest_is_named_below_the_table() -> 
     assert "with batch size 8 (too close to call)" in maybe
 
 
+def test_a_row_with_a_flag_that_weakens_times_is_named_below_the_table() -> None:
+    tables = studied()
+    assert not any("Doubtful" in note for note in chain_notes(tables, chains(tables)))
+
+    loaded = edited(
+        tables, Edit(table="variants", where={"variant": EAGER}, cells={"marks": "heavy load"})
+    )
+
+    assert "Doubtful rates and factors: U-Net 64px: others used much of the CPU." in chain_notes(
+        loaded, chains(loaded)
+    )
+
+
 def test_the_fastest_is_compared_with_an_eager_baseline_that_trained_as_long() -> None:
     (row,) = [row for row in chains(studied()) if row["model"] == "U-Net 64px"]
 
