@@ -587,13 +587,11 @@ def limit_notes(cards: Sequence[Row]) -> list[str]:
 def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -> str:
     """What to try: to load data faster where the loop mostly waits for them, or a few steps wait
     for longer than all are idle; else the first advice whose option is not on, and did not turn
-    out to gain nothing where it was measured alone.
+    out to gain nothing where it was measured alone, as more DataLoader workers may have.
 
     `shares` are those of a step by category.
     """
     idle, waits = (shares.get(name, 0.0) for name in (IDLE_TIME, WAIT_FOR_DATA))
-    if row["data_wait_share"] >= WAITS_FOR_DATA or waits > idle:
-        return NEXT["data loader"]
     is_busy = 1 - idle - waits >= BUSY
     unknown = {
         each["rule"]
@@ -601,14 +599,19 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
         if row["device"] != "cpu" or each["rule"] in ASKED_OF_CPUS
     }
     known, tried = steps_from_eager(row), alike(rows_of(tables.variants), row, *_SAME_TASK)
-    for rule in _advice(tables, row, shares, is_busy=is_busy, is_open=bool(WAITING & unknown)):
-        option = _DONE_BY.get(rule, "")
-        vain = [
+    rules = _advice(tables, row, shares, is_busy=is_busy, is_open=bool(WAITING & unknown))
+    if row["data_wait_share"] >= WAITS_FOR_DATA or waits > idle:
+        rules = ["data loader", *rules]
+    for rule in rules:
+        option, is_loading = _DONE_BY.get(rule, ""), rule == "data loader"
+        done = [
             each
             for each in tried
-            if steps_from_eager(each) == {*known, option}
-            and ((gain := gain_over(tables, each, row)).value <= 1 or gain.p >= SIGNIFICANCE)
+            if steps_from_eager(each) == (known if is_loading else {*known, option})
+            and (each["workers"] > row["workers"] or not is_loading)
         ]
+        gains = [gain_over(tables, each, row) for each in done]
+        vain = done if all(gain.value <= 1 or gain.p >= SIGNIFICANCE for gain in gains) else []
         if not vain and option not in known:
             return NEXT.get(rule, rule)
         if vain and option in steps_from_eager(fastest):

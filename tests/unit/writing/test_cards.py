@@ -373,6 +373,24 @@ def test_what_was_measured_to_gain_nothing_alone_is_not_recommended(gain: float,
 
 
 @pytest.mark.parametrize(
+    ("gain", "left"), [(1.2, "load data faster"), (0.9, "fuse kernels (torch.compile)")]
+)
+@pytest.mark.parametrize("waits", [0.06, 0.6])
+def test_more_workers_that_gained_nothing_are_not_recommended(
+    gain: float, waits: float, left: str
+) -> None:
+    tables = studied()
+    variants = tables.variants
+    with_workers = variants[variants["variant"] == EAGER].assign(
+        variant=f"{EAGER}-w2", workers=2, **figure("throughput_per_s", 100 * gain, 0.1)
+    )
+    tables = with_tables(tables, variants=pd.concat([variants, with_workers]))
+
+    rules = ["data loader", "short kernels"]
+    assert card_of(tables, EAGER, rules=rules, data_wait_share=waits)["left"] == left
+
+
+@pytest.mark.parametrize(
     ("mfu", "short", "category", "left"),
     [
         (0.02, 0.9, "recurrent", "use a larger batch"),
