@@ -108,6 +108,8 @@ DECISIONS: Final = (
     Text("action", width=0.65, longest=400),
     metric("gain", "gain", "ratio"),
 )
+NO_STEP: Final = "–"
+"""Where no trace shows a step that can be trusted."""
 MOST_CATEGORIES: Final = 3
 LEAST_SHARE: Final = 0.01
 """Of a step, for a category to be named."""
@@ -537,8 +539,9 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
                         f"{american(name)} {count(100 * shares[name]).plain()}{_TIED}%"
                         for name in sorted(shares, key=lambda name: -shares[name])[:MOST_CATEGORIES]
                         if shares[name] >= LEAST_SHARE
-                    ),
-                    "left": _next(tables, row, fastest, shares) if parts else "",
+                    )
+                    or NO_STEP,
+                    "left": _next(tables, row, fastest, shares) if parts else NO_STEP,
                     "step_ms": row["step_time_ms"] / (1 - rest),
                     "preparation_cold_s": row["preparation_cold_s"] or math.nan,
                     "busy": busy if shows_idle else math.nan,
@@ -554,7 +557,7 @@ def next_steps(cards: Sequence[Row]) -> list[str]:
     """What to try next for each model of these rows of LIMIT_CARDS, by the limit of the last of its
     configurations that has a trace.
     """
-    last = {card["model"]: card["left"] for card in cards if card["left"]}
+    last = {card["model"]: card["left"] for card in cards if card["left"] != NO_STEP}
     return [f"{model}: {left}" for model, left in last.items()]
 
 
@@ -574,14 +577,23 @@ def _rest(row: Row) -> float:
     return rest if rest >= LEAST_REST and row["data_wait_share"] >= rest / 2 else 0.0
 
 
-def limit_notes(cards: Sequence[Row]) -> list[str]:
-    """What the columns of LIMIT_CARDS mean that these rows fill."""
+def limit_notes(cards: Sequence[Row], chains: Sequence[Row]) -> list[str]:
+    """What the columns of LIMIT_CARDS mean that these rows fill, and which models have no card."""
     meanings = [
         meaning
         for name, meaning in _MEANINGS.items()
         if any(math.isfinite(card[name]) for card in cards)
     ]
-    return [f"{capitalized('; '.join([*meanings, '–: none, or not measured']))}."]
+    shown = {card["model"] for card in cards}
+    left_out = dict.fromkeys(row["model"] for row in chains if row["model"] not in shown)
+    return [
+        f"{capitalized('; '.join([*meanings, '–: none, not measured, or not reliable']))}.",
+        *(
+            [f"No trace shows a step that can be trusted: {'; '.join(left_out)}."]
+            if left_out
+            else []
+        ),
+    ]
 
 
 def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -> str:

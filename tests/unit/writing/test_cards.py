@@ -15,6 +15,7 @@ from gpu_report.writing.cards import (
     in_one_line,
     is_compiled,
     limit_cards,
+    limit_notes,
     next_steps,
     scaled,
     scaled_notes,
@@ -519,7 +520,7 @@ def test_what_to_try_next_is_that_of_a_models_last_card_with_a_trace() -> None:
     cards = [
         {"model": "LSTM", "left": "use tensor cores (bf16)"},
         {"model": "LSTM", "left": "overlap communication"},
-        {"model": "LSTM", "left": ""},
+        {"model": "LSTM", "left": "–"},
         {"model": "U-Net", "left": "pin memory"},
     ]
 
@@ -530,4 +531,8 @@ def test_without_any_trace_there_is_no_card() -> None:
     tables = studied()
 
     without = with_tables(tables, step_categories=tables.step_categories.iloc[:0])
-    assert limit_cards(without, chains(tables)) == []
+    rows = chains(tables)
+    assert limit_cards(without, rows) == []
+    (row, *_) = rows
+    assert any(row["model"] in note for note in limit_notes([], rows))
+    assert not any(row["model"] in note for note in limit_notes(limit_cards(tables, rows), rows))
