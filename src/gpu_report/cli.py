@@ -328,7 +328,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--seconds",
-                    "time limit in minutes (default: %(default)g)",
+                    "time limit in seconds (default: %(default)g)",
                     type=float,
                     default=60.0,
                 ),
@@ -409,7 +409,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--seconds",
-                    "time to measure one batch size (default: %(default)g)",
+                    "seconds to measure one batch size (default: %(default)g)",
                     type=float,
                     default=5.0,
                 ),
@@ -559,7 +559,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--seconds",
-                    "for a function: measuring time per process (default: 5)",
+                    "for a function: seconds to measure in each process (default: 5)",
                     type=float,
                 ),
                 _optional(
@@ -588,7 +588,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                 ),
                 _optional(
                     "--minutes",
-                    "what it takes at most (default: %(default)g)",
+                    "time limit in minutes (default: %(default)g)",
                     type=float,
                     default=10.0,
                 ),

@@ -46,6 +46,19 @@ def test_help_fits_on_one_screen_and_names_what_a_person_types(
     assert max(map(len, lines)) <= 80
 
 
+def test_the_help_of_a_time_names_the_unit_that_its_option_names() -> None:
+    named = {
+        f"{name} {argument}": (argument.strip("-"), options["help"])
+        for of_job in COMMANDS.values()
+        for name, command in of_job.items()
+        for argument, options in command.arguments
+        if argument in ("--seconds", "--minutes")
+    }
+
+    assert named
+    assert {each: text for each, (unit, text) in named.items() if unit not in text} == {}
+
+
 def test_every_command_has_its_function() -> None:
     for of_job in COMMANDS.values():
         for command in of_job.values():
