@@ -390,6 +390,23 @@ def test_what_cannot_be_tested_is_refused_in_a_line(
     assert printed.out == ""
 
 
+def test_a_class_of_the_users_own_that_has_changed_is_named_and_no_version_of_gpu_report(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class_path = "changed_since:Mine"
+    (project / "changed_since.py").write_text("class Mine: ...\n", "utf-8")
+    monkeypatch.syspath_prepend(project)
+    study = dedent(STUDY).replace("cnn: {", f"cnn: {{class: '{class_path}', ")
+    (project / "study.yaml").write_text(study, "utf-8")
+    claim(project)
+
+    assert main(["reproduce", "bundle", "--configfile", "study.yaml"]) == 3
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"the code of {class_path} has changed" in line
+    assert "gpu-report 0" not in line
+
+
 def test_a_folder_that_is_being_measured_is_refused_at_once(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
