@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.path.insert(0, "")
         return cli.main(arguments, carry_out=main)
     except KeyboardInterrupt:
-        takes(sys.stderr, "gpu-report: interrupted; run the same command again to go on\n")
+        takes(sys.stderr, "gpu-report: interrupted\n")
         return 130
     except Exception:  # noqa: BLE001 -- Python's own status, 1, would mean a regression for guard and compare
         takes(sys.stderr, traceback.format_exc())

@@ -137,6 +137,22 @@ def test_no_error_of_a_gate_is_taken_for_a_verdict(
     assert __main__.main() == NO_VERDICT
 
 
+@pytest.mark.parametrize(("module", "command"), GATES, ids=["compare", "guard", "reproduce"])
+def test_an_interrupted_gate_promises_no_continuation(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    module: ModuleType,
+    command: list[str],
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, command[0], interrupt)
+
+    assert __main__.main(command) == 130
+    assert capsys.readouterr().err == "gpu-report: interrupted\n"
+
+
 @pytest.fixture(scope="module")
 def same(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A comparison that has no regression, and prints more than a pipe holds back."""
