@@ -102,17 +102,12 @@ def pack(
             del records[slug]
     if not records:
         reason = next(
-            iter(left_out.values()), "no variant is measured; measure with: snakemake --cores 4"
+            iter(left_out.values()),
+            "no variant is measured; gpu-report run --missing measures those of a study",
         )
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
     beside, unreadable = _read_all(results, BESIDE, machine=machine)
     left_out |= unreadable
-    calibration = results / CALIBRATION_FILE
-    if calibration not in beside and not with_traces:
-        raise BundleError(
-            left_out.get(calibration.stem)
-            or f"there is no {calibration}; calibrate with: snakemake --cores 4 {calibration}"
-        )
     if not allow_dirty:
         # Nobody measures a point again, so that one of an edited tree must not keep the rest back.
         beside = {
@@ -133,6 +128,13 @@ def pack(
     manifest = _manifest(
         machine, study, list(records.values()), searched, entries, with_traces=with_traces
     )
+    calibration = results / CALIBRATION_FILE
+    if calibration not in beside and not with_traces:
+        raise BundleError(
+            left_out.get(calibration.stem)
+            or f"there is no {calibration}; calibrate with: gpu-report calibrate --machine "
+            f"{machine} --devices {' '.join(manifest.devices)} --calibration {calibration}"
+        )
     _write(
         manifest, results, target, limit_bytes=math.inf if with_traces else PUBLISHED_LIMIT_BYTES
     )

@@ -168,7 +168,7 @@ def list_numbers(arguments: Namespace) -> None:
 
     file, words = arguments.folder / NUMBERS_CSV, arguments.words
     if not file.exists():
-        raise ReportError(f"there is no {file}; make the report with: make report")
+        raise ReportError(f"there is no {file}; make the report with: snakemake --cores 4")
     numbers = NUMBERS.read_rows(file)
     found = [number for number in numbers if all(word in number["key"] for word in words)]
     if not found:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import shutil
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from gpu_report.bundles.manifest import Manifest
 from gpu_report.bundles.packing import pack
 from gpu_report.bundles.unpacking import read_manifest, unpack
+from gpu_report.cli import main
+from gpu_report.commands import measuring
 from gpu_report.errors import BundleError, GpuReportError
 from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.files import write_bytes_atomically
@@ -239,8 +243,8 @@ def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ("runs", "no variant is measured; measure with: snakemake --cores 4"),
-        ("calibration.json", "calibrate with: snakemake --cores 4"),
+        ("runs", "no variant is measured; gpu-report run --missing measures"),
+        ("calibration.json", "calibrate with: gpu-report calibrate --machine"),
     ],
 )
 def test_what_is_missing_is_named_with_the_command_that_makes_it(
@@ -250,3 +254,20 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(
 
     with pytest.raises(GpuReportError, match=message):
         packed(results, tmp_path / "bundle.tar.xz")
+
+
+def test_the_command_that_calibrates_is_one_of_gpu_report_with_all_devices(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (results / "calibration.json").unlink()
+    calibrated: list[Namespace] = []
+    monkeypatch.setattr(measuring, "calibrate", calibrated.append)
+
+    with pytest.raises(BundleError) as refused:
+        packed(results, tmp_path / "bundle.tar.xz")
+    command = str(refused.value).partition("gpu-report ")[2]
+    main(shlex.split(command))
+
+    (asked,) = calibrated
+    assert (asked.machine, asked.calibration) == (MACHINE, results / "calibration.json")
+    assert asked.devices == ["cpu", "cuda"]

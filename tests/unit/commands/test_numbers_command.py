@@ -42,7 +42,7 @@ def test_the_numbers_are_listed_and_chosen_by_words(
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("numbers.csv", "no key of the 4 numbers"), ("other.csv", "make report")],
+    [("numbers.csv", "no key of the 4 numbers"), ("other.csv", "snakemake --cores 4")],
 )
 def test_an_unknown_key_is_named_and_for_a_missing_report_how_to_make_one(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str, told: str
