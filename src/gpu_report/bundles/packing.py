@@ -103,7 +103,7 @@ def pack(
     if not records:
         reason = next(
             iter(left_out.values()),
-            "no variant is measured; gpu-report run --missing measures those of a study",
+            "no configuration is measured; gpu-report run --missing measures those of a study",
         )
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
     beside, unreadable = _read_all(results, BESIDE, machine=machine)
@@ -296,8 +296,8 @@ def _write(manifest: Manifest, results: Path, target: Path, *, limit_bytes: floa
             raise BundleError(
                 f"the bundle takes {size / 1e6:.2f} MB, of at most {limit_bytes / 1e6:.0f} MB for "
                 f"one that is published; unpacked, the largest of its {len(manifest.files)} files "
-                f"are {names}, {share:.0%} of all; shorten those variants or take them out of "
-                "runs, or keep it for yourself with --traces"
+                f"are {names}, {share:.0%} of all; shorten those configurations or take them out "
+                "of runs, or keep it for yourself with --traces"
             )
         packed.chmod(0o644)
         packed.replace(target)

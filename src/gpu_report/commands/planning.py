@@ -85,7 +85,8 @@ def _show_plan_of(machine: ShownMachine) -> None:
         say(f"{counted(jobs, 'job')}, each asking for {request.in_words}{on_several}{at_most}")
     if measuring:
         most = study.protocol.repetitions + 1
-        processes = f"{FIRST_PROCESSES + 1} to {most}" if study.minutes else f"{most}"
+        fewest = FIRST_PROCESSES + 1 if study.minutes else most
+        processes = f"{fewest} to {most}" if fewest < most else f"{most}"
         say(
             f"{len(measuring)} to measure, each in {processes} fresh "
             f"processes{'' if request else ', one at a time'}:"
@@ -110,7 +111,7 @@ def _show_plan_of(machine: ShownMachine) -> None:
 
 Estimate = dict[int, float]
 """Seconds that measuring a variant takes, by its number of processes, of which one is profiled
-besides.
+besides; empty where nothing shows it.
 """
 
 
@@ -123,7 +124,7 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
     study, estimates = results.study, _estimates(results, missing)
     asked, minutes = study.protocol.repetitions, study.minutes
     all_s, first_s = (
-        sum(each[processes] for each in estimates.values())
+        sum(each.get(processes, 0.0) for each in estimates.values())
         for processes in (asked, FIRST_PROCESSES)
     )
     whole = (
@@ -146,7 +147,7 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
             f"{whole}; {needed}; this exceeds the budget of {minutes:g} min, but they are "
             "measured anyway"
         )
-    most = (asked - FIRST_PROCESSES) * len(missing)
+    most = (asked - FIRST_PROCESSES) * len([*filter(None, estimates.values())])
     further = min(most, math.floor(left_s / (all_s - first_s) * most)) if most else 0
     further_ones = (
         f" and for about {further} of the {most} further processes, which go to open comparisons"
@@ -160,18 +161,21 @@ def time_in_words(results: ResultsFolder, missing: Sequence[str]) -> str:
 def _fitting(
     study: Study, measured: Mapping[str, Record], estimates: Mapping[str, Estimate]
 ) -> str:
-    """Which experiments fit, each without the others."""
+    """Which experiments fit, each without the others; not one with a variant whose time nothing
+    shows.
+    """
     took_s = {slug: spent_s([record]) for slug, record in measured.items()}
-    took_s |= {slug: each[FIRST_PROCESSES] for slug, each in estimates.items()}
+    took_s |= {slug: each.get(FIRST_PROCESSES, math.inf) for slug, each in estimates.items()}
     fitting = [
         each.name
         for each in study.experiments_with_variants
-        if sum(took_s[variant.slug] for variant in each.variants) <= 60 * (study.minutes or 0)
+        if sum(took_s.get(variant.slug, 0.0) for variant in each.variants)
+        <= 60 * (study.minutes or 0)
     ]
     if not fitting:
         return "no single experiment fits either"
     return (
-        f"each of these experiments fits if run alone (for example, snakemake {fitting[0]}): "
+        "each of these experiments fits if it alone is the target of snakemake: "
         f"{', '.join(fitting)}"
     )
 
@@ -206,7 +210,7 @@ def _estimates(results: ResultsFolder, slugs: Sequence[str]) -> dict[str, Estima
         ]
         if load := load_in_words(loads):
             say(f"while the models trained for this estimate, {load}: it may be too long")
-        if failed := [unknown[model].slug for model in probes if model not in trained]:
+        if failed := [each.slug for each in variants if _model(each) not in known]:
             say(f"not in the estimate because they cannot train yet: {', '.join(failed)}")
     return {
         variant.slug: _estimate(variant, results.study.protocol, known.get(_model(variant)))
@@ -244,9 +248,8 @@ def _probe(variant: Variant, results: ResultsFolder) -> Record | None:
 
 def _estimate(variant: Variant, protocol: Protocol, like: Record | None) -> Estimate:
     """From a record of the same model, whatever else differs; nothing where it has no numbers."""
-    asked = (FIRST_PROCESSES, protocol.repetitions)
     if like is None or like.workload is None:
-        return dict.fromkeys(asked, 0.0)
+        return {}
     start_s = process_s(like) - statistics.fmean(each.training_wall_s for each in like.repetitions)
     per_s = statistics.fmean(each.throughput_per_s for each in like.repetitions)
     steps = variant.steps_per_epoch
@@ -257,4 +260,7 @@ def _estimate(variant: Variant, protocol: Protocol, like: Record | None) -> Esti
     )
     once_s = _COMPILING_S * ("compile" in option_names(variant.options))
     one_s = max(start_s, 0.0) + max(1 + timed, variant.epochs) * epoch_s
-    return {processes: once_s + (processes + 1) * one_s for processes in asked}
+    return {
+        processes: once_s + (processes + 1) * one_s
+        for processes in (FIRST_PROCESSES, protocol.repetitions)
+    }

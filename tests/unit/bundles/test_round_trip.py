@@ -243,7 +243,7 @@ def test_a_bundle_to_publish_that_is_too_large_says_what_takes_the_room(
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ("runs", "no variant is measured; gpu-report run --missing measures"),
+        ("runs", "no configuration is measured; gpu-report run --missing measures"),
         ("calibration.json", "calibrate with: gpu-report calibrate --machine"),
     ],
 )

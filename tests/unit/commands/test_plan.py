@@ -11,11 +11,12 @@ from gpu_report.commands import planning
 from gpu_report.commands.overview import state_of, waiting
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records import provenance
-from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Record
 from gpu_report.study.cluster import description_file, read_requests
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import Accelerator, Machine, find_machine, write_description
-from gpu_report.study.study import load_study
+from gpu_report.study.study import Measurement, load_study
+from gpu_report.workloads.protocol import WorkloadError
 from tests.factories import CONFIG, ENVIRONMENT, make_record, make_records, make_study
 from tests.machine_results import write_run
 
@@ -101,6 +102,54 @@ def test_a_plan_says_when_other_programs_slowed_what_it_estimates_from(
 
         said = capsys.readouterr().out
         assert ("others used 75 % of the CPU time: it may be too long" in said) == is_said
+
+
+def test_no_experiment_of_an_unknown_time_is_said_to_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load(Path(CI).read_text("utf-8"))
+    asked = {name: config["experiments"][name] for name in ("batch_size", "workers")}
+    own = yaml.safe_load(Path(write_small_study(tmp_path)).read_text("utf-8"))["experiments"]
+    config |= {"experiments": {**asked, "own": own["batch_size"]}}
+    Path("study.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    study, here = load_study(config, devices=["cpu"]), find_machine()
+    failed = study.experiments[2].variants[1].slug
+    made = make_record(failed, status="failed", measurement=study.measurement(failed))
+    write_run(tmp_path / "results/machines" / here.id / "runs" / failed, made)
+
+    def probe(measurement: Measurement, **_: object) -> Record:
+        variant = measurement.variant
+        if variant.workload == "image_files":
+            raise WorkloadError("there are no image files")
+        speed = 1e9 if variant.workload == "linear_regression" else 1.0
+        return make_record(variant.slug, throughput_per_s=speed)
+
+    monkeypatch.setattr(planning, "measure_unprofiled", probe)
+
+    assert main(["plan", "--configfile", "study.yaml", "--minutes", "5"]) == 2
+
+    printed = capsys.readouterr()
+    images = [variant.slug for variant in study.variants if variant.workload == "image_files"]
+    assert len(images) == 2
+    assert f"because they cannot train yet: {', '.join(images)}\n" in printed.out
+    assert "each in 4 fresh processes" in printed.out
+    assert printed.err.endswith("fits if it alone is the target of snakemake: own\n")
+
+
+def test_a_budget_for_what_cannot_be_estimated_is_a_plan_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load(Path(write_small_study(tmp_path)).read_text("utf-8"))
+    config["protocol"]["repetitions"] = 5
+    Path("study.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    failed = make_record("linear_regression-cpu-b8000-w0-fp32-e2x5", status="failed")
+    monkeypatch.setattr(planning, "measure_unprofiled", lambda *_, **__: failed)
+
+    assert main(["plan", "--configfile", "study.yaml", "--minutes", "5"]) == 0
+
+    assert "each in 4 to 6 fresh processes" in capsys.readouterr().out
 
 
 def test_a_plan_says_whose_code_its_estimate_runs(
