@@ -59,6 +59,8 @@ def main(
         parser.error_status = command.error_status
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
+        if Path("-") in vars(parsed).values():
+            raise GpuReportError("-: standard input and output are no file here; name a file")
         if has_verdict and "stdout" in closed:
             raise GpuReportError(
                 "standard output is closed, so nobody would see the verdict; redirect it to a file"

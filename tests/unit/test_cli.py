@@ -93,6 +93,35 @@ def test_an_unknown_option_has_the_status_that_the_command_has_for_errors(
     assert ended.value.code == status
 
 
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("profile unet --json -", 2),
+        ("profile unet --html -", 2),
+        ("trace . --out -", 2),
+        ("machines --html -", 2),
+        ("pack --out -", 2),
+        ("new-study -", 2),
+        ("compare a b --json -", 3),
+        ("guard unet --before HEAD --markdown -", 3),
+    ],
+)
+def test_a_dash_is_refused_instead_of_written_as_a_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    status: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(command.split()) == status
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "-: standard input and output are no file here" in line
+    assert list(tmp_path.iterdir()) == []
+
+
 NO_VERDICT = 3
 GATES = [
     (comparison, ["compare", "a", "b"]),
