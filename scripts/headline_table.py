@@ -36,7 +36,7 @@ def headline(machine: MachineResults) -> str:
     days = first if first == last else f"{first} to {last}"
     lines = [
         f"{machine.name}; PyTorch {machine.facts['PyTorch']}; {days}; training samples per second, "
-        f"means of {machine.processes} processes, with 95 % intervals in parentheses:",
+        f"geometric means of {machine.processes} processes, with 95 % intervals in parentheses:",
         "",
         f"| {' | '.join(column.header for column in columns)} |",
         f"|{'---|' * len(columns)}",

@@ -487,7 +487,7 @@ def outcome(record: Record) -> str:
     doubts = [f"{mark}, {MEANINGS[mark]}" for mark in marks if mark in {*WEAKENS_TIMES, "diverged"}]
     return "; ".join(
         [
-            f"{_rate(record)}, mean of {len(record.repetitions)} processes",
+            f"{_rate(record)}, geometric mean of {len(record.repetitions)} processes",
             *filter(None, [record.reason]),
             *doubts,
         ]

@@ -9,10 +9,12 @@ from textwrap import dedent
 import pytest
 
 from gpu_report.cli import main
+from gpu_report.commands.measuring import outcome
 from gpu_report.measure.progress import INTERVAL_S, ProgressReporter
 from gpu_report.measure.run import Message, Progress, Run
 from gpu_report.study.study import Measurement, Protocol, Workload
 from gpu_report.study.variant import Variant
+from tests.factories import make_record
 
 PROJECT = Path(__file__).parents[3]
 STUDY = """
@@ -94,6 +96,18 @@ def test_options_that_do_not_fit_are_one_line_that_begins_with_them(
     assert main(["run", *arguments]) == 2
 
     assert capsys.readouterr().err.startswith(f"gpu-report: error: {message}")
+
+
+def test_the_mean_that_is_printed_is_called_geometric() -> None:
+    slow, fast = (
+        make_record("cnn-small-cpu-b8-w0-fp32-e3", throughput_per_s=rate, noise=0.0)
+        for rate in (100, 900)
+    )
+    processes = [slow.repetitions[0], fast.repetitions[1]]
+
+    said = outcome(slow.model_copy(update={"repetitions": processes}))
+
+    assert said.startswith("300 samples/s, geometric mean of 2 processes")
 
 
 def test_the_rate_shown_is_that_of_timed_epochs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
