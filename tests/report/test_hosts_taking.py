@@ -157,6 +157,28 @@ def test_every_switch_does_what_it_says(folder: Path) -> None:
     assert "Summary" not in built.text
 
 
+@pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
+def test_no_cell_of_a_table_mixes_the_decimal_marks_of_two_languages(
+    folder: Path, engine: str
+) -> None:
+    need(engine, "siunitx.sty", "ngerman.ldf")
+    preamble = (
+        r"\usepackage[ngerman]{babel}\usepackage{siunitx}\sisetup{locale=DE}"
+        r"\usepackage[language=german]{measured/gpu_report}\renewcommand\gpurepnote[1]{}"
+    )
+    names = ("device", "crossover", "optimization", "peaks")
+    floats = [rf"\gpurepfloat{{tab/xeon-2c/{name}}}" for name in names]
+    body = [r"\renewcommand\caption[2][]{}", *floats, r"\gpurepfloat{tab/workloads}"]
+
+    built = build(folder, article(*body, preamble=preamble), engine=engine, name="german")
+
+    assert built.complaints == []
+    assert re.search(r"\d,\d+ ± \d,\d", built.text)
+    assert re.search(r"\(\d+,\d+ to \d+,\d", built.text)
+    assert re.findall(r"\d\.\d", built.text) == []
+    assert "124 475 904" in built.text
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [

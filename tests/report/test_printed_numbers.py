@@ -150,7 +150,7 @@ FALSE: Final = (
         r"It is 1234567 times as fast as b17-cuda in 7300 runs.\end{gpureptext}",
     ),
     ("floats/tab/xeon-2c/device.tex", r"\caption[", r"\caption[]{Of 98.7654.}\caption["),
-    ("floats/tab/xeon-2c/device.tex", "CELL", r"71.77 & $\pm$\,0.11"),
+    ("floats/tab/xeon-2c/device.tex", "CELL", r"71.77 & $\pm$\,\gpurepnum{0.11}"),
     ("floats/fig/xeon-2c/device_speedup.tex", "{Speedup over", r"{Within 47.11\,\% over"),
     ("sections/transfer.tex", r"\end{gpureptext}", r"\footnote{~Not 62.5\,GB/s.}\end{gpureptext}"),
 )
@@ -161,7 +161,7 @@ FALSE: Final = (
 def test_false_numbers_are_reported_wherever_they_stand(tmp_path: Path) -> None:
     files = dict(render_devices(*ON_BOTH))
     for name, place, false in FALSE:
-        cell = re.search(r"\d[\d.]* & \$\\pm\$\\,[\d.]+", files[name])
+        cell = re.search(r"\d[\d.]* & \$\\pm\$\\,\\gpurepnum\{[\d.]+\}", files[name])
         planted = files[name].replace(cell[0] if place == "CELL" and cell else place, false, 1)
         assert planted != files[name]
         files[name] = planted

@@ -53,6 +53,8 @@ UNIT_AFTER_NUMBER: Final = re.compile(
 )
 """The blank in `12.3 ms` as it is in plain text, where what is typeset has a thin space."""
 
+_NUMBER_IN_TEXT: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\w)")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
@@ -335,9 +337,6 @@ def _with_minus(text: str) -> str:
     return f"\N{MINUS SIGN}{text[1:]}" if text.startswith("-") else text
 
 
-def tex_number(text: str) -> str:
-    """The digits of a quantity for LaTeX text, with a minus sign or as a power of ten."""
-    match = re.fullmatch(r"(?P<mantissa>-?[\d.]+)e(?P<exponent>-?\d+)", text)
-    if match:
-        return rf"${match['mantissa']}\times10^{{{match['exponent']}}}$"
-    return f"$-${text[1:]}" if text.startswith("-") else text
+def tex_numbers(text: str) -> str:
+    """LaTeX text whose numbers are printed by the document's settings, also as a power of ten."""
+    return _NUMBER_IN_TEXT.sub(lambda number: rf"\gpurepnum{{{number[0].replace(',', '')}}}", text)

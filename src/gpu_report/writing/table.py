@@ -29,7 +29,7 @@ from gpu_report.printing.number_format import (
     ratio,
     scaled,
     share,
-    tex_number,
+    tex_numbers,
     throughput,
 )
 from gpu_report.tables.marks import MEANINGS
@@ -94,17 +94,12 @@ def _interval(quantity: Quantity) -> Tex:
     if not quantity.has_interval:
         return EMPTY
     if quantity.either_side:
-        return Tex(rf"$\pm$\,{quantity.either_side}")
-    return Tex(f"({tex_number(quantity.low)} to {tex_number(quantity.high)})")
+        return Tex(r"$\pm$\," + tex_numbers(quantity.either_side))
+    return Tex(tex_numbers(f"({quantity.low} to {quantity.high})"))
 
 
 def _in_braces(quantity: Quantity) -> Tex:
-    if not quantity.is_measured:
-        shown = NOTHING
-    elif _NUMBER.fullmatch(quantity.bare):
-        shown = Tex(rf"\gpurepnum{{{quantity.bare}}}")
-    else:
-        shown = Tex(tex_number(quantity.value))
+    shown = Tex(tex_numbers(quantity.value)) if quantity.is_measured else NOTHING
     return Tex("{") + shown + Tex("}")
 
 
@@ -173,8 +168,8 @@ class Text:
         text = shorten(self.text(row), self.longest)
         if self.is_name:
             return Tex(r"\gpurepname{") + breakable(text) + Tex("}")
-        if self.is_number and not text:
-            return NOTHING
+        if self.is_number:
+            return Tex(tex_numbers(escape(text))) if text else NOTHING
         return breakable(text) if self.width else escape(text)
 
     def lines(self, row: Row) -> int:

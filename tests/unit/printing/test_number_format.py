@@ -19,7 +19,7 @@ from gpu_report.printing.number_format import (
     share,
     signed,
     size,
-    tex_number,
+    tex_numbers,
     throughput,
 )
 
@@ -111,21 +111,22 @@ def test_a_quantity_chooses_its_unit_unless_it_shares_that_of_its_column(
     assert shown.plain() == text
 
 
-def test_tex_has_a_true_minus_sign() -> None:
-    assert tex_number(quantity(-12.34, "ms", low=-13, high=-11.5).low) == "$-$13.00"
+def test_tex_leaves_signs_separators_and_powers_of_ten_to_the_document() -> None:
+    assert tex_numbers("-13.00 to 1-2") == r"\gpurepnum{-13.00} to \gpurepnum{1}-\gpurepnum{2}"
+    assert tex_numbers("14,700 of fp16") == r"\gpurepnum{14700} of fp16"
 
 
 def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:
     tiny = quantity(1.234e-7, low=1.1e-7, high=1.3e-7)
     assert tiny.plain() == "1.23e-7 (1.10e-7 to 1.30e-7)"
-    assert tex_number(tiny.value) == r"$1.23\times10^{-7}$"
+    assert tex_numbers(tiny.value) == r"\gpurepnum{1.23e-7}"
 
 
 def test_a_number_too_large_to_read_has_a_power_of_ten_and_a_count_never() -> None:
     huge = throughput(8.9e11, low=8.79e11, high=9.15e11)
     assert huge.plain() == "8.90e11 samples/s (8.79e11 to 9.15e11)"
     assert throughput(7.4e9, low=4e9, high=1.2e10).plain() == "7.4e9 samples/s (4.0e9 to 12.0e9)"
-    assert tex_number(huge.high) == r"$9.15\times10^{11}$"
+    assert tex_numbers(huge.high) == r"\gpurepnum{9.15e11}"
     assert throughput(999_000_000).plain() == "999,000,000 samples/s"
     assert count(40_000_000_000).plain() == "40,000,000,000"
 
