@@ -23,7 +23,8 @@ from gpu_report.study.search import BatchSearch
 from gpu_report.study.study import Study, load_study
 from gpu_report.study.variant import Variant
 from gpu_report.tables.claims import asked_processes
-from gpu_report.tables.marks import is_same_code
+from gpu_report.tables.marks import is_same_class, is_same_code
+from gpu_report.tables.processes import class_of
 
 Asked = Variant | BatchSearch
 
@@ -108,6 +109,11 @@ def state_of(results: ResultsFolder, asked: Asked) -> tuple[str, str]:
             results.study.measurement(asked.slug).as_dict(),
             words=SINCE_MEASURED,
         )
+        if not is_same_class(record, results.resolved.today):
+            changed.append(
+                f"your class {class_of(record)[0]} has changed since; measure it again with "
+                f"gpu-report run {asked.slug}"
+            )
     if changed:
         return "out of date", "; ".join(changed)
     if record.status != "ok":

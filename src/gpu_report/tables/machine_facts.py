@@ -13,7 +13,7 @@ from gpu_report.printing.number_format import quantity
 from gpu_report.records.record import Record
 from gpu_report.storage.columns import Table, text
 from gpu_report.tables.bundle import grouped
-from gpu_report.tables.processes import SOFTWARE
+from gpu_report.tables.processes import SOFTWARE, class_of
 from gpu_report.tables.variants import in_reading_order
 
 MACHINE: Final = Table(
@@ -112,6 +112,9 @@ def _measurement(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
             record.provenance.code_digest[:_SHORT_DIGEST] for record in records
         ),
     }
+    of_users = (each for each in map(class_of, records) if each[1])
+    if classes := _joined(f"{path} {digest[:_SHORT_DIGEST]}" for path, digest in of_users):
+        measured["your class"] = classes
     if changed := sorted(
         {file for record in records for file in record.provenance.changed_files or []}
     ):

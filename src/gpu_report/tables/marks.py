@@ -15,10 +15,11 @@ from gpu_report.records.provenance import code_digest, measures_alike, workload_
 from gpu_report.records.record import OTHER_JOBS, OTHER_JOBS_ALLOWED, Load, Record
 from gpu_report.study.study import PROTOCOL_VERSION, Study, Workload
 from gpu_report.tables.processes import (
+    class_of,
     is_projected,
     other_software,
     protocol_version,
-    same_protocol,
+    same_class,
     same_threads,
     values_of,
 )
@@ -105,6 +106,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "from them",
     "earlier code": "measured by an earlier version of the measuring code than others",
     "other protocol": "measured by another protocol version than others, or than its baseline",
+    "other class": "trained another version of your class than the one of today, or than the "
+    "baseline",
     "other settings": "measured with other workload settings than the study asks for",
     "other software": "measured with a different version of PyTorch, Python, NumPy, CUDA, cuDNN "
     "or the driver than what it is compared with",
@@ -149,6 +152,7 @@ WEAKENS_TIMES: Final[Mapping[str, str]] = {
 
 INVALIDATES_ALL: Final[Mapping[str, str]] = {
     "other protocol": "another protocol version was used",
+    "other class": "your class has changed",
     "other settings": "the workload's settings are not those of the study",
 }
 """Marks with which no figure of a variant supports a conclusion, in words."""
@@ -191,19 +195,21 @@ class Today:
         )
 
     def or_newest(self, records: Iterable[Record]) -> "Today":
-        """This, where its code measured one of the records; else what measured the newest: what
-        they have in common does not flag each.
+        """This, where its code measured one of the records; else what measured the newest, and
+        likewise of each user's class: what they have in common does not flag each.
         """
-        measured = list(records)
+        measured = sorted(records, key=lambda record: record.provenance.began)
+        classes = [class_of(each) for each in measured]
+        of_classes = dict(classes) | dict(self.workload_digests.items() & {*classes})
+        today = replace(self, workload_digests=of_classes)
         if not measured or any(
             measures_alike(each.provenance.code_digest, self.code_digest) for each in measured
         ):
-            return self
-        newest = max(measured, key=lambda record: record.provenance.began)
+            return today
         return replace(
-            self,
-            code_digest=newest.provenance.code_digest,
-            protocol_version=protocol_version(newest),
+            today,
+            code_digest=measured[-1].provenance.code_digest,
+            protocol_version=protocol_version(measured[-1]),
         )
 
 
@@ -223,8 +229,9 @@ def marks_of(
     asked = today.workloads.get(record.as_variant().workload)
     is_other_protocol = protocol_version(record) != today.protocol_version
     found = {
-        "earlier code": not is_same_code(record, today),
+        "earlier code": not measures_alike(record.provenance.code_digest, today.code_digest),
         "other protocol": is_other_protocol,
+        "other class": not is_same_class(record, today),
         "other settings": asked is not None and record.measurement.get("workload") != asdict(asked),
         **dict.fromkeys(marks_of_numbers(record, throughput), True),
     }
@@ -232,7 +239,9 @@ def marks_of(
         is_apart = sessions.differ(record, reference)
         is_spread_known = is_apart and sessions.between(record, reference) is not None
         found |= {
-            "other protocol": is_other_protocol or not same_protocol(record, reference),
+            "other protocol": is_other_protocol
+            or protocol_version(record) != protocol_version(reference),
+            "other class": found["other class"] or not same_class(record, reference),
             "other software": any(other_software(record, reference)),
             "other threads": not same_threads(record, reference),
             "other session": is_spread_known,
@@ -289,10 +298,15 @@ def marks_in(text: str) -> list[str]:
 
 
 def is_same_code(record: Record, today: Today) -> bool:
-    """Whether today's code, and that of a user's own workload, is what measured."""
-    class_path = str(record.measurement.get("workload", {}).get("class_path", ""))
-    same_workload = record.provenance.workload_digest == today.workload_digests.get(class_path, "")
-    return measures_alike(record.provenance.code_digest, today.code_digest) and same_workload
+    """Whether today's code, and that of a user's class, is what measured."""
+    same_code = measures_alike(record.provenance.code_digest, today.code_digest)
+    return same_code and is_same_class(record, today)
+
+
+def is_same_class(record: Record, today: Today) -> bool:
+    """Whether a user's class is today what was trained."""
+    path, digest = class_of(record)
+    return digest == today.workload_digests.get(path, "")
 
 
 def load_marks(loads: Sequence[Load]) -> Iterator[str]:

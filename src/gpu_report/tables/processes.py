@@ -294,7 +294,7 @@ def pairs_of(reference: Record, record: Record) -> Pairs:
 
 def speedup(record: Record, reference: Record | None, sessions: Sessions = ONE_SESSION) -> Summary:
     """Its throughput over the reference's; not measured where either was not, or by another version
-    of the protocol.
+    of the protocol or of a user's class.
 
     Nor where their optimizers keep other types of numbers: a smaller state is faster, whatever else
     differs. Between two of the machine's sessions the interval includes the spread between them.
@@ -327,7 +327,8 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
     the processes that both have.
 
     Not measured where a variant was not, where each has a process that the other has no twin of,
-    where the two learn different workloads, or were measured by different versions of the protocol.
+    where the two learn different workloads, or were measured by different versions of the protocol
+    or of a user's class.
     """
     if (
         reference is None
@@ -339,11 +340,25 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
     return difference(*(values_by_seed(each, "quality") for each in (record, reference)))
 
 
-def same_protocol(record: Record, reference: Record) -> bool:
-    """Whether one version of the protocol measured both; numbers of two versions are never
-    compared.
+def class_of(record: Record) -> tuple[str, str]:
+    """The path of the class that was trained, and the digest of its file; that of one of ours is
+    empty.
     """
-    return protocol_version(record) == protocol_version(reference)
+    workload = record.measurement.get("workload", {})
+    return str(workload.get("class_path", "")), record.provenance.workload_digest
+
+
+def same_class(record: Record, reference: Record) -> bool:
+    """Whether neither trained another version of a user's class than the other."""
+    (path, digest), (other_path, other_digest) = class_of(record), class_of(reference)
+    return path != other_path or digest == other_digest
+
+
+def same_protocol(record: Record, reference: Record) -> bool:
+    """Whether one version of the protocol measured both, and of a user's class; numbers of two
+    versions are never compared.
+    """
+    return protocol_version(record) == protocol_version(reference) and same_class(record, reference)
 
 
 def other_software(record: Record, reference: Record) -> Iterator[str]:

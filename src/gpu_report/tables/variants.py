@@ -28,6 +28,7 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.marks import MEANINGS, SEPARATOR, Today, marks_of
 from gpu_report.tables.processes import (
     brings_loop,
+    class_of,
     data_sheet_flops_per_s,
     flops_per_sample,
     is_impossible,
@@ -38,6 +39,7 @@ from gpu_report.tables.processes import (
     preparation_cold_s,
     process_values,
     protocol_version,
+    same_class,
     skipped_steps,
     speedup,
     values_of,
@@ -498,10 +500,10 @@ def _differences(record: Record, reference: Record) -> Iterator[str]:
     if version != reference_version:
         yield f"protocol {version} and {reference_version}, so that no ratio is formed"
     code, reference_code = record.provenance, reference.provenance
-    if not measures_alike(code.code_digest, reference_code.code_digest) or (
-        code.workload_digest != reference_code.workload_digest
-    ):
+    if not measures_alike(code.code_digest, reference_code.code_digest):
         yield "measuring code"
+    if not same_class(record, reference):
+        yield f"class {class_of(record)[0]}, so that no ratio is formed"
     settings, reference_settings = (
         each.measurement["workload"]["settings"] for each in (record, reference)
     )

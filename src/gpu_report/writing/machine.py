@@ -230,6 +230,8 @@ _MARK_CLAUSES: Final = {
     "diverged": "a loss was not finite: the training failed, whatever its speed",
     "earlier code": "an earlier version of the measuring code was used than in others",
     "other protocol": "another version of the protocol was used, and nothing is compared with it",
+    "other class": "the code of your class has changed since, or since the baseline was measured; "
+    "two versions are not compared, and gpu-report run --missing measures those that are old again",
     "other settings": "the workload had other settings than the study asks for, and comparisons "
     "support no conclusion",
     "other software": "PyTorch, Python, NumPy, CUDA, cuDNN or the driver has a different version "

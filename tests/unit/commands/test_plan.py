@@ -1,6 +1,7 @@
 """`gpu-report plan`: what would be measured, here or by jobs of a cluster."""
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ from gpu_report.commands import planning
 from gpu_report.commands.overview import state_of, waiting
 from gpu_report.commands.results_folder import ResolvedStudy, ResultsFolder
 from gpu_report.records import provenance
-from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Record
+from gpu_report.records.record import RECORD_FILE, RICH_TRACE_FOLDER, TRACE_FOLDER, Record, Status
 from gpu_report.study.cluster import description_file, read_requests
 from gpu_report.study.config import read_config
 from gpu_report.study.machine import Accelerator, Machine, find_machine, write_description
-from gpu_report.study.study import Measurement, load_study
+from gpu_report.study.study import Measurement, Study, load_study
 from gpu_report.workloads.protocol import WorkloadError
 from tests.factories import CONFIG, ENVIRONMENT, make_record, make_records, make_study
 from tests.machine_results import write_run
@@ -212,6 +213,18 @@ def test_code_without_a_commit_is_said_before_anything_is_measured(
     assert "not a git repository" in note
 
 
+def results_with(record: Record, study: Study, folder: Path) -> ResultsFolder:
+    """A machine's results that have this record and its traces."""
+    results = ResultsFolder(resolved=ResolvedStudy.of("xeon-8c", study), machine_folder=folder)
+    RECORD_FILE.write(record, results.record_file(record.variant))
+    traces = [record.profile.trace_file] if record.profile else []
+    for name, trace in product((TRACE_FOLDER, RICH_TRACE_FOLDER), traces):
+        path = results.record_file(record.variant).parent / name / trace
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return results
+
+
 @pytest.mark.parametrize(
     ("setting", "threads", "state"),
     [("", 8, "measured"), ("", 1, "out of date"), ("1", 1, "measured"), ("1", 8, "out of date")],
@@ -226,13 +239,27 @@ def test_a_record_of_other_threads_than_are_asked_for_is_out_of_date(
     record = make_record(
         variant.slug, measurement=study.measurement(variant.slug), environment=environment
     )
-    results = ResultsFolder(resolved=ResolvedStudy.of("xeon-8c", study), machine_folder=tmp_path)
-    RECORD_FILE.write(record, results.record_file(variant.slug))
-    assert record.profile is not None
-    for folder in (TRACE_FOLDER, RICH_TRACE_FOLDER):
-        path = results.record_file(variant.slug).parent / folder / record.profile.trace_file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+    results = results_with(record, study, tmp_path)
 
     assert state_of(results, variant)[0] == state
     assert (variant.slug in waiting(results, [variant])) == (state == "out of date")
+
+
+@pytest.mark.parametrize("status", ["ok", "failed"])
+def test_a_record_of_a_class_that_has_changed_since_is_out_of_date_and_says_what_to_type(
+    tmp_path: Path, status: Status
+) -> None:
+    study = make_study(devices=["cpu"])
+    variant = study.variants[0]
+    record = make_record(variant.slug, measurement=study.measurement(variant.slug), status=status)
+    edited = record.model_copy(
+        update={"provenance": record.provenance.model_copy(update={"workload_digest": "before"})}
+    )
+    results = results_with(edited, study, tmp_path)
+    path = record.measurement["workload"]["class_path"]
+
+    assert state_of(results, variant) == (
+        "out of date",
+        f"your class {path} has changed since; measure it again with gpu-report run {variant.slug}",
+    )
+    assert waiting(results, [variant]) == [variant.slug]

@@ -23,6 +23,14 @@ def with_measurement(record: Record, part: str, **values: Any) -> Record:
     )
 
 
+def of_class(record: Record, digest: str) -> Record:
+    """A record that trained a user's class as the file with this digest has it."""
+    record = with_measurement(record, "workload", class_path="my_model:MyModel")
+    return record.model_copy(
+        update={"provenance": record.provenance.model_copy(update={"workload_digest": digest})}
+    )
+
+
 def with_facts(record: Record, **values: Any) -> Record:
     assert record.workload is not None
     return record.model_copy(update={"workload": record.workload.model_copy(update=values)})

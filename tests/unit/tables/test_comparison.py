@@ -15,7 +15,7 @@ from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, make_record
 from tests.tabulated import tabulate_comparison
-from tests.unit.tables.changed import with_measurement
+from tests.unit.tables.changed import of_class, with_measurement
 
 SLUG, OTHER = "cnn-medium-cuda-b64-w0-fp32-e3", "lstm-cuda-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST)
@@ -85,6 +85,16 @@ def test_what_else_differs_is_said_and_marked(record: Record, difference: str, m
     assert (row["differences"], row["marks"]) == (difference, mark)
     assert pd.isna(row["ratio"]) == (mark == "other protocol")
     assert row["throughput_per_s"] > 0
+
+
+def test_two_versions_of_a_users_class_are_no_ratio_of_two_machines() -> None:
+    old, new = (of_class(make_record(SLUG), digest) for digest in ("old", "new"))
+
+    same, other = (compare(first=[old], second=[record]).iloc[0] for record in (old, new))
+
+    assert same["differences"] == ""
+    assert other["differences"] == "class my_model:MyModel, so that no ratio is formed"
+    assert [pd.isna(row["ratio"]) for row in (same, other)] == [False, True]
 
 
 def test_doubts_about_the_reference_are_doubts_about_the_ratio() -> None:

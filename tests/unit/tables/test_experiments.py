@@ -13,6 +13,7 @@ from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, make_record
 from tests.tabulated import tabulate_experiment
+from tests.unit.tables.changed import of_class
 
 TODAY = Today(code_digest=CODE_DIGEST)
 CPU, CUDA = "cnn-medium-cpu-b64-w0-fp32-e3", "cnn-medium-cuda-b64-w0-fp32-e3"
@@ -53,6 +54,20 @@ def test_a_speedup_of_a_run_with_itself_is_one_and_without_a_baseline_there_is_n
     assert list(row[columns]) == [1.0, 1.0, 1.0, 0.0]
     assert alone["speedup"].isna().all()
     assert not alone["is_baseline"].any()
+
+
+def test_two_versions_of_a_users_class_are_never_compared() -> None:
+    digests = {"my_model:MyModel": "new"}
+    old, new = of_class(make_record(CPU), "old"), of_class(make_record(CUDA), "new")
+
+    table = tabulate_experiment(
+        experiment_of(CPU, CUDA),
+        [old, new],
+        today=Today(code_digest=CODE_DIGEST, workload_digests=digests),
+    )
+
+    assert table["speedup"].tolist() == pytest.approx([1.0, math.nan], nan_ok=True)
+    assert table["marks"].tolist() == ["other class", "other class"]
 
 
 @pytest.mark.parametrize("broken", [CPU, CUDA])

@@ -1,8 +1,11 @@
 """The machine's table names what measured, and hides no difference between records."""
 
+import re
+
 from gpu_report.records.record import Record
 from tests.factories import make_record
 from tests.tabulated import tabulate_machine
+from tests.unit.tables.changed import of_class
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 
@@ -10,6 +13,15 @@ SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 def facts(*records: Record) -> dict[str, str]:
     table = tabulate_machine(records)
     return dict(zip(table["name"], table["value"], strict=True))
+
+
+def test_each_version_of_a_users_class_that_was_trained_is_named() -> None:
+    old, new = (of_class(make_record(SLUG), digest * 64) for digest in ("1", "2"))
+
+    assert "your class" not in facts(make_record(SLUG))
+    assert re.fullmatch(
+        r"my_model:MyModel 1{7,}; my_model:MyModel 2{7,}", facts(old, new, new)["your class"]
+    )
 
 
 def test_what_was_measured_is_counted_and_dated() -> None:

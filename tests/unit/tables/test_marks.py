@@ -11,7 +11,7 @@ from gpu_report.tables.marks import MEANINGS, WEAKENING, Today, is_same_code, ma
 from gpu_report.tables.processes import process_values
 from gpu_report.tables.statistics import summarise
 from tests.factories import CODE_DIGEST, ENVIRONMENT, make_record, make_study
-from tests.unit.tables.changed import with_measurement, with_repetitions
+from tests.unit.tables.changed import of_class, with_measurement, with_repetitions
 
 SLUG = "cnn-medium-cpu-b64-w0-fp32-e3"
 TODAY = Today(code_digest=CODE_DIGEST)
@@ -113,6 +113,22 @@ def test_an_edit_to_a_users_own_workload_is_other_code() -> None:
     assert is_same_code(record, Today(code_digest=CODE_DIGEST))
     edited = Today(code_digest=CODE_DIGEST, workload_digests={path: "another"})
     assert not is_same_code(record, edited)
+    assert marks(record, edited) == ["other class"]
+
+
+def test_a_class_that_changed_after_all_records_is_no_flag_and_one_that_changed_between_is() -> (
+    None
+):
+    old, new = (
+        of_class(make_record(SLUG, measured_at=f"2026-05-0{day}T10:00:00Z"), digest)
+        for day, digest in ((3, "old"), (4, "new"))
+    )
+    newest = replace(TODAY, workload_digests={"my_model:MyModel": "newest"})
+
+    assert marks(old, newest.or_newest([old])) == []
+    assert marks(old, newest.or_newest([new, old])) == ["other class"]
+    back = replace(TODAY, workload_digests={"my_model:MyModel": "old"}).or_newest([new, old])
+    assert [marks(each, back) for each in (old, new)] == [[], ["other class"]]
 
 
 ON_GPU = SLUG.replace("cpu", "cuda")
@@ -173,6 +189,7 @@ def test_what_all_records_have_in_common_is_no_flag_of_each() -> None:
     ("reference", "mark"),
     [
         (with_measurement(make_record(SLUG), "protocol", version=1), "other protocol"),
+        (of_class(make_record(SLUG), "another"), "other class"),
         (make_record(SLUG, environment={**ENVIRONMENT, "torch": "2.11.0"}), "other software"),
         (make_record(SLUG, environment={**ENVIRONMENT, "torch_threads": 3}), "other threads"),
     ],
@@ -180,10 +197,10 @@ def test_what_all_records_have_in_common_is_no_flag_of_each() -> None:
 def test_what_the_reference_was_measured_with_is_doubted_beside_it_alone(
     reference: Record, mark: str
 ) -> None:
-    record = make_record(SLUG)
+    record = of_class(make_record(SLUG), "") if mark == "other class" else make_record(SLUG)
     throughput = summarise(process_values(record)["throughput_per_s"])
 
     assert marks_of(record, throughput, TODAY, reference=reference) == [mark]
     assert marks_of(record, throughput, TODAY, reference=record) == []
-    assert marks(reference) == [mark] * (mark == "other protocol")
+    assert marks(reference) == [mark] * (mark in ("other protocol", "other class"))
     assert "other threads" in WEAKENING
