@@ -52,7 +52,7 @@ def value_label(field: str, value: Any) -> str:
     if field == "optimization":
         return optimization_label(str(value))
     if field == "options":
-        return EAGER_BASELINE if value == NO_OPTIONS else shorten(printable(str(value)), 30)
+        return EAGER_BASELINE if value == NO_OPTIONS else printable(str(value))
     return printable(value_words(field, value))
 
 

@@ -75,6 +75,17 @@ def test_two_configurations_of_a_cpu_are_distinguished_below_one_heading() -> No
     ]
 
 
+def test_configurations_with_many_options_each_have_a_name_of_their_own() -> None:
+    steps = ["channelslast", "fused", "resident", "graphs", "compile"]
+    left_out = ["+".join(each for each in steps if each != step) for step in steps]
+    rows = [{"options": options, "optimization": options} for options in left_out]
+
+    frame = labels.with_labels(variants(*rows))
+
+    assert len({*labels.full_names(frame)}) == len(steps)
+    assert frame["label"][1].endswith("channelslast+resident+graphs+compile")
+
+
 def test_a_training_that_devices_share_is_labelled_so_beside_no_other() -> None:
     shared = variants({"device": "cuda", "parallelism": "ddp2"})
     both = pd.concat([shared, variants({"device": "cuda", "batch_size": 16})], ignore_index=True)
