@@ -61,6 +61,24 @@ def test_sections_are_taken_from_another_folder_in_every_way(
     assert "Batch size" in built.text
 
 
+@pytest.mark.parametrize("language", ["english", "german"])
+def test_a_section_alone_refers_to_others_by_their_titles(folder: Path, language: str) -> None:
+    need("pdflatex", "ngerman.ldf")
+    preamble = (
+        r"\usepackage[ngerman,english]{babel}\usepackage{hyperref}"
+        rf"\usepackage[language={language}]{{measured/gpu_report}}"
+    )
+    body = [r"\input{measured/sections/summary}", r"\input{measured/sections/workers}"]
+
+    built = build(folder, article(*body, preamble=preamble), name=f"titles-{language}")
+
+    words = ("of the full report", "des ganzen Berichts")[language == "german"]
+    assert built.complaints == []
+    for title in ("What to do", "Threats to validity", "How a number is measured"):
+        assert f"‘{title}’ {words}" in built.text
+    assert not re.search(r"recommendations|reliability|‘method’", built.text)
+
+
 def test_a_document_cites_only_when_it_asks_and_lists_our_references_with_its_own(
     folder: Path,
 ) -> None:

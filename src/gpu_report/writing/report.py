@@ -6,6 +6,7 @@ results of the machine -> what templates may use -> templates -> {"gpu_report.te
 """
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -83,6 +84,12 @@ def excerpt(source: str, function: str) -> list[dict[str, object]]:
         for number, line in enumerate(lines, start=first)
     ]
 
+
+_TITLED: Final = re.compile(
+    r"\\(?:gpurep(?:sub)?section(?:\[.*?\])?\{|caption\[)(?P<title>.*?)"
+    r"(?:\}\{|\]\{.*\\gpureplabel\{)(?P<label>(?:sec|tab|fig):[^}]*)\}"
+)
+"""What `\\gpurepref` may refer to: the heading of a section, or the short caption of a float."""
 
 DEFAULT_SECTION: Final = f"default_section{TEMPLATE_SUFFIX}"
 """Of an experiment that has no template of its own."""
@@ -210,10 +217,14 @@ def render_report(
         *numbers_of(machine),
         *(number for block in blocks for number in block.numbers),
     ]
+    texts |= {f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()}
+    titles = (
+        f"\\gpureptitle{{{found['label']}}}{{{found['title']}}}\n"
+        for found in _TITLED.finditer("\n".join(texts.values()))
+    )
     return {
         **texts,
-        **{f"{FLOATS_FOLDER}/{key}.tex": text for key, text in page.floats.items()},
-        "numbers.tex": numbers_tex(numbers, machine=machine.id),
+        "numbers.tex": numbers_tex(numbers, machine=machine.id) + "".join(titles),
         NUMBERS_CSV: numbers_csv(numbers),
     }
 

@@ -56,6 +56,22 @@ def test_every_reference_has_a_label_and_no_label_stands_twice(shown: tuple[str,
     assert set(re.findall(r"\\gpurepref\{([^}]+)\}", text)) <= set(labels)
 
 
+@pytest.mark.parametrize("shown", [("cpu",), ("cpu", "cuda"), ("two machines",)])
+def test_what_is_referred_to_has_a_title_for_a_document_without_it(shown: tuple[str, ...]) -> None:
+    files = rendered(*shown)
+    titles = dict(re.findall(r"\\gpureptitle\{(.+?)\}\{(.+)\}", files["numbers.tex"]))
+
+    referred = set(re.findall(r"\\gpurepref\{([^}]+)\}", whole(files)))
+
+    assert referred <= titles.keys()
+    assert titles["sec:recommendations"] == "What to do"
+    assert titles["sec:reliability"] == "Threats to validity"
+    assert "sec:device" not in titles or titles["sec:device"].startswith(("How", "Training"))
+    caption = re.search(r"caption\[(.+?)\]", files["floats/tab/workloads.tex"])
+    assert caption is not None
+    assert titles["tab:workloads"] == caption[1]
+
+
 def test_what_a_study_leaves_out_is_neither_written_nor_referred_to() -> None:
     schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
     names = schema["properties"]["leave_out"]["items"]["enum"]
