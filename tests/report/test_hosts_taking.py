@@ -175,6 +175,20 @@ def test_every_switch_does_what_it_says(folder: Path) -> None:
     assert "Summary" not in built.text
 
 
+def test_an_answer_is_in_the_language_of_the_document(folder: Path) -> None:
+    need("pdflatex")
+    preamble = r"\usepackage[T1]{fontenc}\usepackage[language=german]{measured/gpu_report}"
+    words = ("Yes.", "No.", "Too close to call.")
+    body = [rf"\gpurepfinding{{Is it? \gpurepword{{{word}}}}}{{It was.}}" for word in words]
+    findings = [r"\begin{gpurepfindings}", *body, r"\end{gpurepfindings}"]
+
+    built = build(folder, article(*findings, preamble=preamble), name="answers")
+
+    assert built.text.startswith(
+        "Is it? Ja. It was. Is it? Nein. It was. Is it? Zu knapp für eine Entscheidung. It was."
+    )
+
+
 @pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
 def test_no_cell_of_a_table_mixes_the_decimal_marks_of_two_languages(
     folder: Path, engine: str

@@ -1,11 +1,13 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
 import yaml
 
+from gpu_report.answers.finding import Verdict
+from gpu_report.answers.summary import answer_word
 from gpu_report.errors import ReportError
 from gpu_report.workloads.transformer import TransformerClassification
 from gpu_report.writing.environment import TEMPLATES
@@ -70,6 +72,26 @@ def test_what_is_referred_to_has_a_title_for_a_document_without_it(shown: tuple[
     caption = re.search(r"caption\[(.+?)\]", files["floats/tab/workloads.tex"])
     assert caption is not None
     assert titles["tab:workloads"] == caption[1]
+
+
+def test_every_fixed_word_has_its_german_and_no_other_word_has_one() -> None:
+    package = (TEMPLATES / "gpu_report.sty").read_text("utf-8")
+    printed = {
+        word
+        for files in (rendered("cpu"), rendered("cpu", "cuda"), rendered("two machines"))
+        for word in re.findall(r"\\gpurepword\{([^}]+)\}", whole(files) + package)
+    }
+    counted = {f"{word}s" for word in ("Table", "Figure", "Section")}
+    finding = results_on("cpu", "cuda").findings[0]
+    answers = {
+        answer_word(finding.model_copy(update={"question": "Is it?", "verdict": verdict}))
+        for verdict in get_args(Verdict)
+    }
+
+    german = set(re.findall(r"\\gpurep@german\{([^}]+)\}", package))
+
+    assert len(answers) == len({"yes", "no", "too close to call", "nothing where not measured"})
+    assert german == (printed | counted | answers) - {""}
 
 
 def test_what_a_study_leaves_out_is_neither_written_nor_referred_to() -> None:
