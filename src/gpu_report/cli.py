@@ -659,7 +659,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
                     default=DEFAULT_CONFIGFILE,
                 ),
             ],
-            more="hardware, software, hours, energy, disk, and how to rebuild the report",
+            more="hardware, software, time, energy, disk, and how to rebuild the report",
         ),
         "machines": _Command(
             "bundles:list_machines",
@@ -742,7 +742,7 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "measure-variant": _Command(
             "measuring:measure_variant",
-            "measure one variant of the study and write its record and traces",
+            "measure one configuration of the study and write its record and traces",
             [_STUDY, _required("--variant", "its name")],
             measures=True,
         ),
@@ -781,12 +781,12 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "tabulate-trace": _Command(
             "results:tabulate_trace",
-            "turn a variant's trace into CSV tables",
+            "turn a configuration's trace into CSV tables",
             [
                 _path("--record", "the record.json"),
                 _path(
                     "--trace",
-                    "folder of the variant's trace; its rich trace is in the folder rich_trace "
+                    "folder of the configuration's trace; the rich one is in the folder rich_trace "
                     "beside it",
                 ),
                 _TABLES,
@@ -804,8 +804,8 @@ COMMANDS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "compare-machines": _Command(
             "results:compare_machines",
-            "compare the machines on the variants that several of them measured, and decide what "
-            "follows",
+            "compare the machines on the configurations that several of them measured, and decide "
+            "what follows",
             [
                 _required(
                     "--studies",

@@ -140,7 +140,7 @@ def choose_machines(
             machines.append(ShownMachine(id=name, study=study, bundle=bundle))
         else:
             notes.append(
-                f"{name} is left out: {bundle} holds no variant of the study {config['name']}"
+                f"{name} is left out: {bundle} holds no configuration of the study {config['name']}"
             )
     slugs = [{variant.slug for variant in machine.study.variants} for machine in machines]
     notes += [

@@ -183,7 +183,7 @@ def run(arguments: Namespace) -> None:
     hosts = hosts_of_environment()
     if hosts.count > 1 and (arguments.missing or arguments.nvtx):
         raise ConfigError(
-            f"several hosts ({COUNT}) measure variants by name, without --missing and --nvtx"
+            f"several hosts ({COUNT}) measure configurations by name, without --missing and --nvtx"
         )
     if arguments.workload is not None:
         results = _results_without_file(arguments)
@@ -202,7 +202,7 @@ def run(arguments: Namespace) -> None:
         slugs = list(dict.fromkeys([*arguments.variants, *missing]))
     if not slugs and not arguments.missing:
         raise ConfigError(
-            "no variant is named; name some, as gpu-report list shows them, or give --missing"
+            "no configuration is named; name some, as gpu-report list shows them, or give --missing"
         )
     known = {search.slug for search in results.study.searches}
     searches = [slug for slug in slugs if slug in known]

@@ -65,7 +65,7 @@ def _show_plan_of(machine: ShownMachine) -> None:
     results = results_of(machine.id, study)
     measuring, searching = waiting(results, study.variants), waiting(results, study.searches)
     say(
-        f"{study.title}: {len(study.variants)} variants on {machine.id} "
+        f"{study.title}: {counted(len(study.variants), 'configuration')} on {machine.id} "
         f"({', '.join(study.trained_devices)})"
     )
     if request and (

@@ -135,7 +135,8 @@ def columns(arguments: Namespace) -> None:
     tables = every_table()
     if arguments.table and arguments.table not in tables:
         raise GpuReportError(
-            f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}"
+            f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}; the table "
+            f"of every experiment, such as batch_size.csv, has the columns of experiment"
         )
     console = new_console()
     for name in [arguments.table] if arguments.table else tables:

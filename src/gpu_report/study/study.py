@@ -260,9 +260,15 @@ class Study:
         every record.
 
         Raises:
-            ConfigError: the machine has no variant and no search of it.
+            ConfigError: there is none of that name, or the machine has no variant and no search of
+                it.
         """
-        (chosen,) = (each for each in self.experiments if each.name == experiment)
+        known = {each.name: each for each in self.experiments}
+        if experiment not in known:
+            raise ConfigError(
+                f"there is no experiment {experiment!r}; the experiments are {', '.join(known)}"
+            )
+        chosen = known[experiment]
         if not (chosen.variants or chosen.searches):
             raise ConfigError(
                 f"experiments.{experiment}: the machine shown has no configuration of it; "

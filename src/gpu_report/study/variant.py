@@ -109,7 +109,8 @@ class Variant:
         fields = _fields_of_slug(slug)
         if fields is None:
             raise ConfigError(
-                f"{slug!r} is not a variant's name; names look like unet-64px-cpu-b8-w0-fp32-e3x6"
+                f"{slug!r} is not a configuration's name; names look like "
+                "unet-64px-cpu-b8-w0-fp32-e3x6"
             )
         return cls(**fields)
 

@@ -186,7 +186,7 @@ def tabulate_trace_of(record: Record, folder: Path, rich_folder: Path) -> TraceT
         )
     except TraceError as error:
         raise TraceError(
-            f"{error}; measure the variant again with: gpu-report run {record.variant}"
+            f"{error}; measure the configuration again with: gpu-report run {record.variant}"
         ) from error
 
 

@@ -1,7 +1,7 @@
 """How to cite gpu-report and what a machine measured with it, and what it took, for an artifact
 evaluation.
 
-package -> BibTeX; records -> facts, hours, energy -> BibTeX, and a paragraph in plain text
+package -> BibTeX; records -> facts, time, energy -> BibTeX, and a paragraph in plain text
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpu_report import __version__
-from gpu_report.printing.number_format import quantity, scaled
+from gpu_report.printing.number_format import in_minutes, scaled
 from gpu_report.records.provenance import hardware_name
 from gpu_report.records.record import Record
 from gpu_report.tables.machine_facts import NONE, tabulate_machine
@@ -65,7 +65,7 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
     """What an artifact evaluation asks: hardware, software, what was measured, hours, energy, disk,
     and how to make the report again.
 
-    The hours are those of the processes alone where older records say no more. The energy is that
+    The time is that of the processes alone where older records say no more. The energy is that
     of the timed epochs, where the GPU's driver gave it.
 
     Args:
@@ -89,12 +89,11 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
         each.build_time_s + each.preparation_time_s + each.training_wall_s for each in processes
     )
     measuring_s = [record.provenance.measuring_s for record in records]
-    measuring = quantity(sum(filter(None, measuring_s)) / 3600)
-    hours = (
-        f"Building, compiling and training took {quantity(processes_s / 3600).plain()} hours of "
-        "wall time; the time for starting processes and profiling was not measured."
+    took = (
+        f"Building, compiling and training took {in_minutes(processes_s)} of wall "
+        "time; the time for starting processes and profiling was not measured."
         if None in measuring_s
-        else f"Measuring them took {measuring.plain()} hours of wall time."
+        else f"Measuring them took {in_minutes(sum(filter(None, measuring_s)))} of wall time."
     )
     energies_j = [
         each.telemetry.energy_j
@@ -110,7 +109,7 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
     return (
         f"Hardware: {', '.join(hardware)}. Software: {', '.join(software)}. "
         f"Measured: {facts['configurations measured']} configurations in {len(processes)} fresh "
-        f"processes, {facts['measured on']}. {hours} {energy} The results take {disk}. {rebuilt}"
+        f"processes, {facts['measured on']}. {took} {energy} The results take {disk}. {rebuilt}"
     )
 
 

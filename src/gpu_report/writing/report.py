@@ -136,7 +136,7 @@ def render_report(
     """
     if not machine.records:
         raise ReportError(
-            "there is no record to report on; measure a variant with: gpu-report run <variant>"
+            "there is no record to report on; measure a configuration with: gpu-report run VARIANT"
         )
     axes = {experiment.name: experiment.axis for experiment in experiments}
     models = trained_models(machine.records)

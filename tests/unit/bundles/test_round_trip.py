@@ -188,7 +188,7 @@ def test_what_cannot_be_tabulated_or_is_of_an_older_schema_is_left_out_and_repor
     manifest, left_out = packed(results, tmp_path / "bundle.tar.xz")
 
     assert manifest.variants == [SLUGS[2]]
-    assert f"measure the variant again with: gpu-report run {SLUGS[0]}" in left_out[SLUGS[0]]
+    assert f"measure the configuration again with: gpu-report run {SLUGS[0]}" in left_out[SLUGS[0]]
     assert "schema version 1" in left_out[SLUGS[1]]
 
 

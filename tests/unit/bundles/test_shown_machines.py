@@ -122,10 +122,10 @@ def test_a_machine_that_measured_nothing_of_the_study_is_left_out_and_that_is_re
 
     assert [machine.id for machine in shown.machines] == [IN_HAND.id]
     assert (
-        f"{H100} is left out: {published / H100}.tar.xz holds no variant of the study ci"
+        f"{H100} is left out: {published / H100}.tar.xz holds no configuration of the study ci"
         in shown.notes
     )
-    with pytest.raises(ConfigError, match=r"no machine is left to show; .*holds no variant"):
+    with pytest.raises(ConfigError, match=r"no machine is left to show; .*holds no configuration"):
         choose_machines({**ci, "machines": ["published"]}, published=published, find_here=never)
 
 

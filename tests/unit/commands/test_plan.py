@@ -209,7 +209,9 @@ def test_code_without_a_commit_is_said_before_anything_is_measured(
 
     assert main(["plan", "--configfile", write_small_study(tmp_path)]) == 0
 
-    (note,) = (line for line in capsys.readouterr().out.splitlines() if "commit" in line)
+    said = capsys.readouterr().out
+    assert re.search(r": \d+ configurations? on ", said)
+    (note,) = (line for line in said.splitlines() if "commit" in line)
     assert "not a git repository" in note
 
 

@@ -201,6 +201,17 @@ def test_columns_of_all_tables_name_those_of_traces_and_of_the_study(
     }
 
 
+def test_the_table_of_an_experiment_is_no_table_and_the_error_names_the_one_that_describes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["columns", "batch_size"]) == 2
+    said = capsys.readouterr().err
+
+    assert "there is no table 'batch_size'" in said
+    assert said.rstrip().endswith("has the columns of experiment")
+    assert main(["columns", "experiment"]) == 0
+
+
 def test_looking_at_traces_of_ranks_imports_neither_pandas_nor_torch(tmp_path: Path) -> None:
     write_ranks(tmp_path, wait_us=250)
     program = (

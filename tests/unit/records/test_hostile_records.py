@@ -152,7 +152,7 @@ def test_a_calibration_is_refused_in_one_line_or_every_stage_can_use_it(
         (("provenance", "measured_at"), "2026-02-30T00:00:00Z", "day is out of range"),
         (("measurement", "protocol"), {}, "measurement.protocol.version: Field required"),
         (("workload", "title"), "half \ud800 a character", "is not whole JSON"),
-        (("variant",), "../elsewhere", "is not a variant's name"),
+        (("variant",), "../elsewhere", "is not a configuration's name"),
         (("machine",), "../elsewhere", "machine: String should match"),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_variant_that_cannot_be_is_refused(changes: dict[str, Any], problem: s
     [
         ("cnn-cuda-b8a0-w0-fp32-e2", "accumulation: 0 parts"),
         ("cnn-cuda-b8-w0-fp32-e2-turbo", "turbo"),
-        ("unet-gpu", "'unet-gpu' is not a variant's name"),
+        ("unet-gpu", "'unet-gpu' is not a configuration's name"),
     ],
 )
 def test_text_that_names_no_variant_is_refused(slug: str, problem: str) -> None:

@@ -97,7 +97,7 @@ GPU_FIXTURES = pytest.mark.parametrize("fixture", ["unet_cuda", "lstm_cuda"])
 FILE = "rank0.pt.trace.json.gz"
 SLUG = "unet-cpu-b16-w0-fp32-e2"
 ON_CUDA = "unet-cuda-b16-w0-fp32-e2"
-AGAIN = f"measure the variant again with: gpu-report run {SLUG}$"
+AGAIN = f"measure the configuration again with: gpu-report run {SLUG}$"
 
 
 def with_rich_trace(slug: str) -> Record:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_report.printing.number_format import in_minutes
 from gpu_report.records.record import Record
 from gpu_report.writing.citation import artifact_paragraph, measurements_entry, software_entry
 from tests.factories import make_record, make_study
@@ -79,19 +80,21 @@ def test_keys_have_small_letters_digits_hyphens_and_underscores() -> None:
 def test_the_hours_are_those_of_measuring_where_every_record_has_them() -> None:
     records = [changed(make_record(slug), measuring_s=1800.0) for slug in SLUGS]
 
-    assert "Measuring them took 1.00 hours of wall time." in paragraph(records)
+    assert "Measuring them took 60.0 minutes of wall time." in paragraph(records)
+    short = changed(make_record(SLUGS[0]), measuring_s=45.0)
+    assert "Measuring them took 45 s of wall time." in paragraph([short])
 
 
 def test_the_hours_are_those_of_the_processes_where_a_record_says_no_more() -> None:
     older = make_record(SLUGS[0])
-    processes_h = sum(
+    processes_s = sum(
         each.build_time_s + each.preparation_time_s + each.training_wall_s
         for each in older.repetitions
     )
 
     text = paragraph([older])
 
-    assert f"training took {processes_h / 3600:.2g}"[:-1] in text
+    assert f"training took {in_minutes(processes_s)} of wall time" in text
     assert "profiling was not measured" in text
 
 

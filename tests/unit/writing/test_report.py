@@ -74,6 +74,19 @@ def test_what_is_referred_to_has_a_title_for_a_document_without_it(shown: tuple[
     assert titles["tab:workloads"] == caption[1]
 
 
+@pytest.mark.parametrize("shown", [("cpu",), ("cpu", "cuda")])
+def test_the_number_that_the_package_shows_as_an_example_is_in_every_report(
+    shown: tuple[str, ...],
+) -> None:
+    files = rendered(*shown)
+    usage = (TEMPLATES / "gpu_report.sty").read_text("utf-8").partition("% Switches")[0]
+
+    (example,) = re.findall(r"\\gpurep\{(.+?)\}", usage)
+
+    machine = re.findall(r"\\gpurepmachine\{(.+?)\}", files["numbers.tex"])[0]
+    assert f"\\gpurepnumber{{{machine}/{example}}}" in files["numbers.tex"]
+
+
 def test_every_fixed_word_has_its_german_and_no_other_word_has_one() -> None:
     package = (TEMPLATES / "gpu_report.sty").read_text("utf-8")
     printed = {
