@@ -32,8 +32,8 @@ def read_results(
     """The results in a checkout that were tabulated last, as by `make report` or `make html`; or,
     where there are none, those of a published machine.
 
-    A folder whose results cannot be read is passed over, and a printed line says why: while another
-    study is measured in it, its tables are not whole.
+    A folder whose results cannot be read is passed over, and a printed line says why: while its
+    tables are made again, they are not whole.
 
     Args:
         project: The checkout; the folder above by default, which is right for its notebooks.
@@ -46,7 +46,7 @@ def read_results(
     tabulated = Path(project).glob("results/machines/*/findings.json")
     for file in sorted(tabulated, key=lambda file: file.stat().st_mtime, reverse=True):
         try:
-            machine = results_of(ResultsFolder.of(file.with_name("study.json")))
+            machine = results_of(ResultsFolder.tabulated(file.parent))
         except GpuReportError as error:
             say(f"passed over {file.parent}: {error}")
             continue

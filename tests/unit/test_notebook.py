@@ -53,7 +53,7 @@ def test_the_results_that_were_tabulated_last_are_read(tmp_path: Path) -> None:
         read_results(tmp_path, workload="unet", otherwise="h100")
 
 
-def test_a_folder_in_which_another_study_was_begun_is_passed_over_with_the_reason(
+def test_results_are_read_after_another_study_was_asked_for_and_passed_over_where_a_file_is_gone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = make_study(devices=("cpu",))
@@ -65,14 +65,19 @@ def test_a_folder_in_which_another_study_was_begun_is_passed_over_with_the_reaso
 
     ResolvedStudy.of("xeon-2c", asked).write(newest)
     with_another = read_results(tmp_path, otherwise="")
-    (newest / "study.json").unlink()
-    without = read_results(tmp_path, otherwise="")
+    (newest / "tables/batch_size.csv").rename(tmp_path / "held")
+    without_table = read_results(tmp_path, otherwise="")
+    (tmp_path / "held").rename(newest / "tables/batch_size.csv")
+    (newest / "tables/study.json").unlink()
+    without_study = read_results(tmp_path, otherwise="")
 
-    assert with_another.id == without.id == "xeon-4c"
+    assert [each.name for each in with_another.experiments] == ["batch_size"]
+    assert with_another.id == "xeon-2c"
+    assert without_table.id == without_study.id == "xeon-4c"
     said = [line.partition(": ") for line in capsys.readouterr().out.splitlines()]
     assert [where.endswith(str(newest)) for where, _, _ in said] == [True, True]
-    assert "table" in said[0][2]
-    assert "study.json" in said[1][2]
+    assert "batch_size.csv" in said[0][2]
+    assert "tables/study.json" in said[1][2]
 
 
 def test_without_any_those_of_the_published_machine_are_read(tmp_path: Path) -> None:

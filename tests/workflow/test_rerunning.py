@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ MADE_AGAIN = {
     },
     "results/machines": {"calibrate_machine", "measure_variant", *MEASURED},
     "results/machines/*/tables/batch_size.csv": {"tabulate_study", "compile_report", "write_page"},
+    "results/machines/*/tables/study.json": {"tabulate_study", "compile_report", "write_page"},
     "results/machines/*/findings.csv": {"derive_findings", "compile_report", "write_page"},
     "report/figures/*/study_steps.pdf": {"draw_figures", "compile_report"},
     "report/gpu_analysis_sections.tex": {"write_sections", "compile_report"},
@@ -119,6 +121,27 @@ def test_the_report_of_another_study_in_the_same_folder_is_kept(tiny: Project) -
     (kept,) = (tiny.folder / "report").glob("gpu_report-tiny-*.pdf")
     assert kept.name in built.stdout + built.stderr
     assert kept.read_bytes() == before != (tiny.folder / PDF).read_bytes()
+
+
+@pytest.mark.slow
+def test_an_experiment_of_another_study_leaves_the_results_of_this_one_as_they_are(
+    tiny: Project,
+) -> None:
+    other = replace(tiny, configfile="config/other.yaml")
+    shutil.copy2(tiny.folder / tiny.configfile, tiny.folder / other.configfile)
+
+    def ask(config: dict[str, Any]) -> None:
+        grid = [{"workload": "tiny", "epochs": 3, "batch_size": [8, 32]}]
+        experiment = {**config["experiments"]["batch_size"], "grid": grid}
+        config.update(name="other", experiments={"my_batch_size": experiment})
+
+    other.change_config(ask)
+    measured = other.snakemake("my_batch_size")
+    cited = tiny.gpu_report("cite", "--configfile", tiny.configfile)
+
+    assert measured.returncode == 0, measured.stderr
+    assert "2 configurations in 6 fresh processes" in cited.stdout, cited.stderr
+    assert tiny.planned(PDF, PAGE) == {}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from gpu_report.bundles.shown_machines import (
     find_bundles,
     published_for,
 )
-from gpu_report.commands.results_folder import ResultsFolder
+from gpu_report.commands.results_folder import STUDY_OF_TABLES, ResultsFolder
 from gpu_report.errors import ConfigError, ReportError
 from gpu_report.printing.number_format import size
 from gpu_report.printing.terminal import print_table, say
@@ -76,15 +76,17 @@ def cite(arguments: Namespace) -> None:
     source = _results_to_cite(arguments.results, published)
     bundle = source if source.is_file() else None
     with unpacking.results_at(source) as folder:
-        is_here, study_file = folder.resolve().parent == MACHINES.resolve(), folder / "study.json"
-        study = ResultsFolder.of(study_file).study if study_file.exists() else None
+        is_here = folder.resolve().parent == MACHINES.resolve()
+        is_tabulated = (folder / STUDY_OF_TABLES).exists()
+        study = ResultsFolder.tabulated(folder).study if is_tabulated else None
         measured_for = (
             unpacking.read_manifest(bundle).study if bundle else study.name if study else ""
         )
         if measured_for not in ("", config.get("name")):
             raise ConfigError(
                 f"{source} belongs to the study {measured_for!r}, but {configfile} configures "
-                "another; pass the configuration of that study with --configfile"
+                "another; pass the configuration of that study with --configfile, or make the "
+                "report of this one again"
             )
         asked = {variant.slug for variant in study.variants} if study else None
         records = [

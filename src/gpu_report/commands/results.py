@@ -65,6 +65,7 @@ def tabulate_study(arguments: Namespace) -> None:
         points=read_points(results.machine_folder),
     )
     tables = results.folder / "tables"
+    results.resolved.write(tables)
     # Those that the machine has no variants of have tables without rows.
     for experiment in measured.experiments:
         rows = tabulate_experiment(

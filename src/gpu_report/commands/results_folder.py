@@ -1,8 +1,11 @@
-"""A machine's folder of results: the study that its stages read, and where its records, tables and
-findings are.
+"""A machine's folder of results: the study that its stages read, the one that its tables are of,
+and where its records, tables and findings are.
 
 study.json (ResolvedStudy) -> ResultsFolder, the machine's or that of one experiment alone ->
 records, traces, tables
+
+study.json is what Snakemake was asked for last, which may be one experiment of another study;
+tables/study.json is the study of the tables and findings.
 """
 
 import hashlib
@@ -24,6 +27,8 @@ from gpu_report.traces.tables import TraceTables, read_trace_tables
 
 BUDGETED: Final = "budgeted"
 """The file in a machine's folder of results that says that a time budget has left out processes."""
+
+STUDY_OF_TABLES: Final = "tables/study.json"
 
 
 class ResolvedStudy(Part):
@@ -50,13 +55,13 @@ class ResolvedStudy(Part):
         """SHA-256 of all of it: a stage whose study has another digest runs again."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
-    def write(self, results: Path) -> None:
-        """Write it into the folder of the machine's results.
+    def write(self, folder: Path) -> None:
+        """Write it into the folder of the machine's results, or into that of its tables.
 
         Raises:
             FileWriteError: the folder cannot be written.
         """
-        write_text_atomically(results / "study.json", self.model_dump_json(indent=1) + "\n")
+        write_text_atomically(folder / "study.json", self.model_dump_json(indent=1) + "\n")
 
 
 STUDY_FILE: Final = JsonFile(
@@ -89,6 +94,16 @@ class ResultsFolder:
         if experiment:
             resolved = resolved.model_copy(update={"study": resolved.study.alone(experiment)})
         return cls(resolved=resolved, machine_folder=study_file.parent, experiment=experiment)
+
+    @classmethod
+    def tabulated(cls, machine_folder: Path) -> "ResultsFolder":
+        """The folder of a machine with the study that its tables and findings are of.
+
+        Raises:
+            ConfigError: there are no tables, or the study beside them cannot be read.
+        """
+        resolved = STUDY_FILE.read(machine_folder / STUDY_OF_TABLES)
+        return cls(resolved=resolved, machine_folder=machine_folder)
 
     @property
     def study(self) -> Study:

@@ -50,6 +50,7 @@ rule tabulate_study:
         calibration="{results}/calibration.json",
     output:
         [f"{{results}}/tables/{table}.csv" for table in [*EXPERIMENTS, *TABLES_OF_RECORDS]],
+        "{results}/tables/study.json",
     log:
         "{results}/logs/tabulate_study.log",
     priority: 2  # nearly everything waits for it
@@ -71,6 +72,7 @@ use rule tabulate_study as tabulate_study_alone with:
             f"{{results}}/experiments/{{experiment}}/tables/{table}.csv"
             for table in ["{experiment}", *TABLES_OF_RECORDS]
         ],
+        "{results}/experiments/{experiment}/tables/study.json",
     log:
         "{results}/logs/tabulate_study/{experiment}.log",
     message:

@@ -60,7 +60,7 @@ def test_the_command_that_rebuilds_a_report_keeps_its_time_budget(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     results = measure(CPU)
-    ResolvedStudy.of(CPU, replace(make_study(), minutes=2.5)).write(results)
+    ResolvedStudy.of(CPU, replace(make_study(), minutes=2.5)).write(results / "tables")
 
     assert main(["cite"]) == 0
     assert f"{REBUILD} --config minutes=2.5`" in capsys.readouterr().out
@@ -91,6 +91,18 @@ def test_a_machine_whose_bundle_was_imported_and_removed_is_cited_without_a_chec
     text = capsys.readouterr().out
     assert "SHA-256" not in text
     assert f"With the bundle in results/published, {REBUILD} --config" in text
+
+
+def test_a_machine_is_cited_for_the_study_of_its_tables_whatever_was_asked_since(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = measure(CPU)
+    study = make_study().restricted_to(SLUGS[:1])
+    ResolvedStudy.of(CPU, study).write(results / "tables")
+    ResolvedStudy.of(CPU, replace(make_study(), name="other")).write(results)
+
+    assert main(["cite"]) == 0
+    assert "Measured: 1 configurations in 5" in capsys.readouterr().out
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
