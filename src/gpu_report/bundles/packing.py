@@ -1,11 +1,13 @@
-"""From one machine's folder of results to a bundle, which holds every variant that was measured."""
+"""From one machine's folder of results to a bundle, which holds what was measured of a study, or
+all that was measured.
+"""
 
 import hashlib
 import io
 import lzma
 import math
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +30,7 @@ from gpu_report.bundles.manifest import (
 )
 from gpu_report.bundles.unpacking import read_manifest
 from gpu_report.errors import BundleError, RecordError, TableError, TraceError
-from gpu_report.records.batch_sizes import SearchRecord
+from gpu_report.records.batch_sizes import SEARCH_FILE, SearchRecord
 from gpu_report.records.provenance import hardware_name, why_no_commit
 from gpu_report.records.record import (
     RECORD_FILE,
@@ -63,6 +65,7 @@ def pack(
     machine: str,
     study: str,
     with_traces: bool,
+    asked: Collection[str] | None = None,
     allow_dirty: bool = False,
 ) -> tuple[Manifest, dict[str, str]]:
     """Write the bundle of one machine; an older one stays until the new one is whole.
@@ -78,6 +81,8 @@ def pack(
         study: Name of the study, for the manifest.
         with_traces: Whether the profiler's traces and the snapshots of memory go in, so that
             measuring can go on.
+        asked: Names of the study's variants and searches, which alone go in; unless given, all
+            that was measured does.
         allow_dirty: Whether records that no commit holds the code of go in as well; the manifest
             counts them.
 
@@ -93,7 +98,7 @@ def pack(
     if target.exists():
         _check_replaced(target, machine=machine, study=study, with_traces=with_traces)
     runs = results / "runs"
-    found, left_out = _read_all(runs, {f"*/{RECORD_NAME}": RECORD_FILE}, machine=machine)
+    found, left_out = _read_all(runs, {f"*/{RECORD_NAME}": RECORD_FILE}, asked, machine=machine)
     records = {name_of(path): record for path, record in found.items()}
     problem_of = why_no_trace if with_traces else _problem_of_tables
     for slug in list(records):
@@ -106,7 +111,7 @@ def pack(
             "no configuration is measured; gpu-report run --missing measures those of a study",
         )
         raise BundleError(f"there is nothing to pack in {results}: {reason}")
-    beside, unreadable = _read_all(results, BESIDE, machine=machine)
+    beside, unreadable = _read_all(results, BESIDE, asked, machine=machine)
     left_out |= unreadable
     if not allow_dirty:
         # Nobody measures a point again, so that one of an edited tree must not keep the rest back.
@@ -157,14 +162,26 @@ def _check_replaced(target: Path, *, machine: str, study: str, with_traces: bool
 
 
 def _read_all(
-    folder: Path, kinds: Mapping[str, JsonFile[Measured]], *, machine: str
+    folder: Path,
+    kinds: Mapping[str, JsonFile[Measured]],
+    asked: Collection[str] | None,
+    *,
+    machine: str,
 ) -> tuple[dict[Path, Measured], dict[str, str]]:
-    """What has the current schema, by its file, and by name why the others are left out."""
+    """What has the current schema, by its file, and by name why the others are left out, such as
+    a variant or search that is not asked for.
+    """
     found: dict[Path, Measured] = {}
     left_out: dict[str, str] = {}
     for pattern, kind in kinds.items():
         for path in sorted(folder.glob(pattern)):
             try:
+                if (
+                    asked is not None
+                    and kind in (RECORD_FILE, SEARCH_FILE)
+                    and name_of(path) not in asked
+                ):
+                    raise RecordError("not in the study; --traces packs it too")
                 found[path] = read_own(kind, path, machine=machine)
             except RecordError as error:
                 left_out[name_of(path)] = str(error)

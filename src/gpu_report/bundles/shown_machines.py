@@ -138,6 +138,11 @@ def choose_machines(
         study = study_of(config, manifest)
         if study.variants:
             machines.append(ShownMachine(id=name, study=study, bundle=bundle))
+            if manifest.study != config["name"]:
+                notes.append(
+                    f"{bundle} was packed for the study {manifest.study}: {len(study.variants)} of "
+                    f"its {manifest.records} configurations are in the study {config['name']}"
+                )
         else:
             notes.append(
                 f"{name} is left out: {bundle} holds no configuration of the study {config['name']}"

@@ -23,6 +23,7 @@ from gpu_report.records.record import SENTINELS_FOLDER
 from gpu_report.storage.files import list_content
 from gpu_report.study.config import DEFAULT_CONFIGFILE, read_config
 from gpu_report.study.machine import find_machine, hardware_words
+from gpu_report.study.study import Study
 
 
 def pack(arguments: Namespace) -> None:
@@ -30,21 +31,26 @@ def pack(arguments: Namespace) -> None:
     from gpu_report.bundles.packing import pack as pack_results
 
     machine = arguments.machine or find_machine().id
-    name = f"{machine}{BUNDLE_SUFFIX}"
+    folder, name = MACHINES / machine, f"{machine}{BUNDLE_SUFFIX}"
     study = str(read_config(arguments.configfile).get("name", ""))
+    of = None if arguments.traces else _tabulated(folder, folder, study, arguments.configfile)
     target = arguments.out or (
         Path("results") / f"with-traces-{name}" if arguments.traces else published_for(study) / name
     )
     manifest, left_out = pack_results(
-        MACHINES / machine,
+        folder,
         target,
         machine=machine,
         study=study,
         with_traces=arguments.traces,
+        asked={*(each.slug for each in of.variants), *(each.slug for each in of.searches)}
+        if of
+        else None,
         allow_dirty=arguments.allow_dirty,
     )
-    for slug, reason in left_out.items():
-        say(f"left out {slug}: {reason}", to_stderr=True)
+    for reason in dict.fromkeys(left_out.values()):
+        slugs = [slug for slug, why in left_out.items() if why == reason]
+        say(f"left out {', '.join(slugs)}: {reason}", to_stderr=True)
     megabytes = target.stat().st_size / 1e6
     say(f"{target}: {manifest.records} records of {machine}, {megabytes:.2f} MB")
 
@@ -72,22 +78,13 @@ def cite(arguments: Namespace) -> None:
 
     configfile = arguments.configfile
     config = read_config(configfile)
-    published = published_for(str(config.get("name", "")))
+    name = str(config.get("name", ""))
+    published = published_for(name)
     source = _results_to_cite(arguments.results, published)
     bundle = source if source.is_file() else None
     with unpacking.results_at(source) as folder:
         is_here = folder.resolve().parent == MACHINES.resolve()
-        is_tabulated = (folder / STUDY_OF_TABLES).exists()
-        study = ResultsFolder.tabulated(folder).study if is_tabulated else None
-        measured_for = (
-            unpacking.read_manifest(bundle).study if bundle else study.name if study else ""
-        )
-        if measured_for not in ("", config.get("name")):
-            raise ConfigError(
-                f"{source} belongs to the study {measured_for!r}, but {configfile} configures "
-                "another; pass the configuration of that study with --configfile, or make the "
-                "report of this one again"
-            )
+        study = _tabulated(folder, source, name, configfile)
         asked = {variant.slug for variant in study.variants} if study else None
         records = [
             record
@@ -111,10 +108,32 @@ def cite(arguments: Namespace) -> None:
             else f"{taken.plain()} on disk",
             rebuilt=f"On this machine, {command} rebuilds the report from the records."
             if is_here
-            else f"With the bundle in {published}, {command} rebuilds the report without a GPU.",
+            else f"With the bundle in {published}, {command} rebuilds the report without a GPU. It "
+            f"needs the configuration of the study {name}, {configfile}.",
         ),
     ]
     say("\n\n".join(texts))
+
+
+def _tabulated(folder: Path, source: Path, name: str, configfile: Path) -> Study | None:
+    """The study that the tables in a machine's folder are of, which is out of the source; None
+    where there are no tables.
+
+    Raises:
+        ConfigError: the tables, or the bundle that is the source, are of no study of this name.
+    """
+    is_tabulated = (folder / STUDY_OF_TABLES).exists()
+    study = ResultsFolder.tabulated(folder).study if is_tabulated else None
+    found = (
+        unpacking.read_manifest(source).study if source.is_file() else study.name if study else name
+    )
+    if found != name:
+        raise ConfigError(
+            f"{source} belongs to the study {found!r}, but {configfile} configures another; pass "
+            "the configuration of that study with --configfile, or make the report of this one "
+            "again"
+        )
+    return study
 
 
 def _results_to_cite(name: str, published: Path) -> Path:

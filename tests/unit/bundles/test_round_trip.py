@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 from argparse import Namespace
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,15 @@ from gpu_report.bundles.unpacking import read_manifest, unpack
 from gpu_report.cli import main
 from gpu_report.commands import measuring
 from gpu_report.errors import BundleError, GpuReportError
+from gpu_report.records.batch_sizes import SEARCH_FILE
 from gpu_report.records.record import RECORD_FILE
 from gpu_report.storage.files import write_bytes_atomically
 from gpu_report.traces.steps import STEPS
 from gpu_report.traces.tables import read_trace_tables
 from tests.factories import make_record, make_study
 from tests.machine_results import write_results, write_run
+from tests.searches import CONFIG as SEARCHING
+from tests.searches import make_search
 
 MACHINE = "h100-80gb-x1-xeon-16c"
 TRACE = Path(__file__).parents[2] / "data/traces/unet_cuda.pt.trace.json.gz"
@@ -33,7 +37,12 @@ def results(tmp_path: Path) -> Path:
 
 
 def packed(
-    results: Path, target: Path, *, with_traces: bool = False, allow_dirty: bool = False
+    results: Path,
+    target: Path,
+    *,
+    with_traces: bool = False,
+    asked: Collection[str] | None = None,
+    allow_dirty: bool = False,
 ) -> tuple[Manifest, dict[str, str]]:
     return pack(
         results,
@@ -41,6 +50,7 @@ def packed(
         machine=results.name,
         study="default",
         with_traces=with_traces,
+        asked=asked,
         allow_dirty=allow_dirty,
     )
 
@@ -86,6 +96,25 @@ def test_only_an_older_bundle_of_the_same_machine_and_study_is_replaced(
     assert mine.read_text("utf-8") == "mine"
     assert other.read_bytes() == before
     assert read_manifest(own).records == len(SLUGS) - 1
+
+
+def test_only_what_the_study_asks_for_is_packed_and_the_rest_is_named_and_keeps_nothing_back(
+    results: Path, tmp_path: Path
+) -> None:
+    search = make_search(make_study(config=SEARCHING).searches[0], machine=MACHINE)
+    SEARCH_FILE.write(search, results / f"batch_sizes/{search.search.slug}.json")
+    replace_provenance(results, SLUGS[2], git_dirty=True)
+    others = {SLUGS[2], search.search.slug}
+
+    manifest, left_out = packed(results, tmp_path / "bundle.tar.xz", asked=SLUGS[:2])
+    whole, _ = packed(results, tmp_path / "whole.tar.xz", allow_dirty=True)
+
+    assert sorted(manifest.variants) == sorted(SLUGS[:2])
+    assert manifest.searches == []
+    assert left_out == dict.fromkeys(others, "not in the study; --traces packs it too")
+    assert others < {*whole.variants, *whole.searches}
+    with pytest.raises(BundleError, match=r"nothing to pack in .* not in the study"):
+        packed(results, tmp_path / "none.tar.xz", asked=[])
 
 
 def test_the_manifest_says_whose_results_these_are(results: Path, tmp_path: Path) -> None:

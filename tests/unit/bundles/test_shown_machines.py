@@ -63,6 +63,19 @@ def choose(
     return choose_machines(asked(machines, **changes), published=published, find_here=find_here)
 
 
+def test_a_bundle_that_was_packed_for_another_study_is_shown_with_how_much_of_it(
+    published: Path,
+) -> None:
+    def said(**changes: str) -> list[str]:
+        return [each for each in choose([H100], published, **changes).notes if "packed" in each]
+
+    assert said() == []
+    assert said(name="mine") == [
+        f"{published / H100}.tar.xz was packed for the study default: 6 of its 6 configurations "
+        "are in the study mine"
+    ]
+
+
 def test_this_machine_is_shown_before_those_that_are_published(published: Path) -> None:
     shown = choose(["here", "published"], published)
 

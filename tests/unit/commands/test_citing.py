@@ -78,6 +78,7 @@ def test_a_bundle_is_cited_by_its_checksum_and_rebuilt_from_the_published_ones(
     assert f"SHA-256 {hashlib.sha256(bundle.read_bytes()).hexdigest()}" in text
     assert f"{REBUILD} --config 'machines=[{H100}]'`" in text
     assert "as a bundle" in text
+    assert text.endswith("It needs the configuration of the study default, config/study.yaml.\n")
 
 
 def test_a_machine_whose_bundle_was_imported_and_removed_is_cited_without_a_checksum(
@@ -103,6 +104,31 @@ def test_a_machine_is_cited_for_the_study_of_its_tables_whatever_was_asked_since
 
     assert main(["cite"]) == 0
     assert "Measured: 1 configurations in 5" in capsys.readouterr().out
+
+
+def test_a_bundle_has_the_study_of_the_tables_and_one_with_traces_all_that_was_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ResolvedStudy.of(CPU, make_study().restricted_to(SLUGS[:1])).write(measure(CPU) / "tables")
+
+    assert main(["pack", "--machine", CPU]) == 0
+    said = capsys.readouterr()
+    assert main(["pack", "--machine", CPU, "--traces"]) == 0
+
+    assert f"left out {SLUGS[1]}: not in the study" in said.err
+    assert f"published/{CPU}.tar.xz: 1 records" in said.out
+    assert f"with-traces-{CPU}.tar.xz: 2 records" in capsys.readouterr().out
+
+
+def test_tables_of_another_study_are_not_packed_under_the_name_of_this_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = replace(make_study(), name="other")
+    ResolvedStudy.of(CPU, other).write(measure(CPU) / "tables")
+
+    assert main(["pack", "--machine", CPU]) == 2
+    assert "belongs to the study 'other'" in capsys.readouterr().err
+    assert not Path("results/published").exists()
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
