@@ -20,6 +20,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.record import Attempt, Record, SentinelPoint
 from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.study.study import Workload
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
     VARIANT,
@@ -44,6 +45,9 @@ SENTINELS: Final = Table(
     meaning="One row per sentinel, a configuration that is measured again and again, and point.",
     columns=(
         VARIANT,
+        text(
+            "workload_title", "Its workload for readers; its name if it is a class of the user's."
+        ),
         whole("protocol_version", "1", "Version of the protocol by which it was measured."),
         SESSION,
         text("measured_at", "UTC, ISO 8601."),
@@ -186,6 +190,7 @@ def tabulate_sentinels(points: Iterable[SentinelPoint], numbers: Mapping[str, in
 
 def _rows_of(points: Sequence[SentinelPoint], numbers: Mapping[str, int]) -> list[Row]:
     speeds = [summarise(point.throughputs_per_s).value for point in points]
+    workload = Workload(**points[0].measurement["workload"])
     logs: dict[int, list[float]] = {}
     for point, speed in zip(points, speeds, strict=True):
         if point.throughputs_per_s:
@@ -205,6 +210,7 @@ def _rows_of(points: Sequence[SentinelPoint], numbers: Mapping[str, int]) -> lis
     return [
         {
             "variant": point.variant,
+            "workload_title": workload.built_in.title if workload.built_in else workload.name,
             "protocol_version": point.measurement["protocol"]["version"],
             "session": numbers[point.provenance.measured_at],
             "measured_at": point.provenance.measured_at,

@@ -640,28 +640,25 @@ def sentinels(machine: MachineResults) -> list[Row]:
     its fastest point, and what all its points share.
     """
     titles = {row["workload"]: row["workload_title"] for row in machine.variants}
-
-    def words(variant: Variant) -> str:
-        return variant_cell(
-            {
-                **vars(variant),
-                "optimization": variant.optimization,
-                "parallelism": variant.parallelism,
-                "workload_title": titles.get(variant.workload, variant.workload),
-            }
-        )
-
     points = machine.tables.sentinels
     points = points[points["protocol_version"] == points["protocol_version"].max()]
     speeds = points.groupby("variant")["throughput_per_s"].agg(["min", "max"])
     return [
         {
             **row,
-            "configuration": words(Variant.from_slug(row["variant"])),
+            "configuration": variant_cell(
+                {
+                    **vars(variant),
+                    "optimization": variant.optimization,
+                    "parallelism": variant.parallelism,
+                    "workload_title": titles.get(variant.workload, row["workload_title"]),
+                }
+            ),
             "slowest_per_s": speeds["min"][row["variant"]],
             "fastest_per_s": speeds["max"][row["variant"]],
         }
         for row in rows_of(points.drop_duplicates("variant"))
+        for variant in [Variant.from_slug(row["variant"])]
     ]
 
 

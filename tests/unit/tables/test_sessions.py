@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_report.records.record import Attempt, Record, SentinelPoint
+from gpu_report.study.catalogue import BUILT_IN_WORKLOADS
 from gpu_report.tables.marks import Today
 from gpu_report.tables.sessions import (
     SENTINELS,
@@ -90,6 +91,19 @@ def test_one_session_has_no_spread_between_sessions() -> None:
     assert math.isnan(found[0]["deviation_within"])
     assert math.isnan(found[0]["deviation_between"])
     assert spreads_of(found) == []
+
+
+def test_a_sentinel_has_the_title_of_our_workload_and_the_name_of_a_users() -> None:
+    point = point_at(MORNING, [100, 100])
+
+    def of_class(class_path: str) -> SentinelPoint:
+        workload = {**point.measurement["workload"], "class_path": class_path}
+        measurement = {**point.measurement, "workload": workload}
+        return point.model_copy(update={"measurement": measurement})
+
+    found = rows(of_class(BUILT_IN_WORKLOADS["cnn"].class_path), of_class("mine:Net"))
+
+    assert [row["workload_title"] for row in found] == ["image CNN", "cnn"]
 
 
 def test_a_sentinel_that_failed_is_a_row_with_its_reason() -> None:

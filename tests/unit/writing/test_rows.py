@@ -268,3 +268,14 @@ def test_a_sentinel_has_its_slowest_and_its_fastest_point_by_the_newest_protocol
 
     assert (found["slowest_per_s"], found["fastest_per_s"]) == (90.0, 120.0)
     assert "LSTM" in found["configuration"]
+
+
+def test_a_sentinel_of_a_workload_that_the_study_does_not_train_has_its_title() -> None:
+    table = results_on("cpu").tables.sentinels.reindex([0])
+    table = table.assign(
+        variant="other-cpu-b64-w0-fp32-e1x8", workload_title="image CNN", protocol_version=4
+    )
+
+    (found,) = rows.sentinels(changed("cpu", sentinels=table))
+
+    assert found["configuration"].startswith("Image CNN on the CPU")
