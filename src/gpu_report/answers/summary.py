@@ -55,7 +55,8 @@ def answered(findings: Iterable[Finding], subject: str, names: Sequence[str]) ->
     Args:
         findings: All of the machine.
         subject: The experiment or chapter.
-        names: Those questions whose answers a section has room for; without any, all.
+        names: Those questions whose answers a section has room for; all if there are none, or if
+            none of these is asked here, as in a section copied from that of another axis.
 
     Raises:
         ReportError: a name is no question's.
@@ -66,13 +67,9 @@ def answered(findings: Iterable[Finding], subject: str, names: Sequence[str]) ->
         raise ReportError(
             f"there is no question {unknown[0]!r} to answer; use one of {', '.join(sorted(known))}"
         )
-    measured = [
-        finding
-        for finding in findings
-        if finding.experiment == subject
-        and finding.verdict != "not measured"
-        and (not names or finding.name in names)
-    ]
+    about = [finding for finding in findings if finding.experiment == subject]
+    chosen = [finding for finding in about if finding.name in names] or about
+    measured = [finding for finding in chosen if finding.verdict != "not measured"]
     together = []
     by_question = grouped(measured, lambda finding: finding.question).values()
     alike = chain.from_iterable(grouped(each, answer_word).items() for each in by_question)

@@ -28,7 +28,7 @@ def test_what_was_not_measured_is_no_answer() -> None:
     assert [each.statement for each in answered(findings, "device", [])] == ["Two are."]
 
 
-def test_a_section_answers_the_questions_that_it_names() -> None:
+def test_a_section_answers_the_questions_that_it_names_or_all_if_none_of_them_is_asked() -> None:
     names = ("faster", "crossover", "consistency")
     findings = [
         make_finding(id=f"device_{name}", statement=name, question=f"Is it {name}?")
@@ -39,6 +39,8 @@ def test_a_section_answers_the_questions_that_it_names() -> None:
         "faster",
         "consistency",
     ]
+    of_other_axes = answered(findings, "device", ["smaller", "best"])
+    assert [each.statement for each in of_other_axes] == [*names]
     with pytest.raises(ReportError, match="there is no question 'quicker'"):
         answered(findings, "device", ["quicker"])
 
