@@ -11,12 +11,13 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from gpu_report import __version__
 from gpu_report.commands.measuring_job import carried_out
-from gpu_report.errors import GpuReportError, lacking
+from gpu_report.errors import ConfigError, GpuReportError, lacking
 from gpu_report.glossary import PRECISIONS, TIME_TOLERANCE
 from gpu_report.printing.terminal import clean, say, takes
 from gpu_report.storage.files import DISK_TROUBLE
@@ -31,6 +32,8 @@ changed, which would measure every study anew. Help does not list it.
 _PROGRAM: Final = "gpu-report"
 _MISTAKE: Final = 2
 """The exit status where a person has something to correct."""
+_WRITTEN: Final = frozenset({"--json", "--markdown", "--html"})
+"""Options that name a file to write."""
 
 
 def main(
@@ -65,6 +68,7 @@ def main(
             raise GpuReportError(
                 "standard output is closed, so nobody would see the verdict; redirect it to a file"
             )
+        _check_files(command, parsed)
         status = carried_out(arguments or sys.argv[1:]) if command.measures else None
         if status is None:
             module, function = command.target.split(":")
@@ -92,6 +96,22 @@ def main(
         )
     say(f"gpu-report: error: {clean(problem, keep='')}", to_stderr=True)
     return command.error_status
+
+
+def _check_files(command: "_Command", parsed: Namespace) -> None:
+    """Refuse before anything is measured to write a file over another one of the command.
+
+    Raises:
+        ConfigError: two arguments name one file, and one of them is written.
+    """
+    paths = {
+        name if name.startswith("-") else name.upper(): path
+        for name, _ in command.arguments
+        if isinstance(path := getattr(parsed, name.strip("-").replace("-", "_")), Path)
+    }
+    for (name, path), (other, named) in permutations(paths.items(), 2):
+        if name in _WRITTEN and path.resolve() == named.resolve():
+            raise ConfigError(f"{name}: it is {path}, as {other} is; use another file")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -177,28 +177,13 @@ def tolerance_of(arguments: Namespace) -> float:
     return float(arguments.tolerance) / 100
 
 
-def require_two_files(arguments: Namespace) -> None:
-    """Refuse to write JSON and Markdown into one file.
-
-    Raises:
-        ConfigError: they are one.
-    """
-    if (
-        None not in (arguments.json, arguments.markdown)
-        and arguments.json.resolve() == arguments.markdown.resolve()
-    ):
-        raise ConfigError(f"--markdown: it is {arguments.markdown}, as --json is; use another file")
-
-
 def begin_files(arguments: Namespace) -> None:
     """Empty the files that are asked for, so that a failure is found before anything is measured,
     and no older verdict stays.
 
     Raises:
-        ConfigError: they are one.
         FileWriteError: one cannot be written.
     """
-    require_two_files(arguments)
     for file in filter(None, (arguments.json, arguments.markdown)):
         with write_errors(file):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -355,7 +340,6 @@ def compare(arguments: Namespace) -> int:
         BundleError: one of them cannot be read.
     """
     tolerance = tolerance_of(arguments)
-    require_two_files(arguments)
     with results_at(arguments.before) as in_before, results_at(arguments.after) as in_after:
         before, after = records_in(in_before), records_in(in_after)
         differing = mismatches(before, after)

@@ -23,7 +23,6 @@ from gpu_report.commands.comparison import (
     begin_files,
     bundle_in_words,
     reasons_of,
-    require_two_files,
     the_first,
     write_comparison,
 )
@@ -173,11 +172,6 @@ def reproduce(arguments: Namespace) -> int:
     began_s, minutes = time.monotonic(), arguments.minutes
     if not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes: it is {minutes:g}; expected a positive number, such as 10")
-    require_two_files(arguments)
-    for option in ("json", "markdown"):
-        file = getattr(arguments, option)
-        if file is not None and file.resolve() == arguments.bundle.resolve():
-            raise ConfigError(f"--{option}: it is the bundle, {file}; use another file")
     config = read_config(arguments.configfile)
     end_in_order()
     with ExitStack() as stack:

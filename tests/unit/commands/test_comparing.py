@@ -168,6 +168,23 @@ def test_a_damaged_bundle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert str(damaged) in refused(capsys, *sides)
 
 
+@pytest.mark.parametrize(
+    ("option", "side", "named"), [("--json", 1, "AFTER"), ("--markdown", 0, "BEFORE")]
+)
+def test_a_bundle_is_not_overwritten_by_what_is_found_of_it(
+    option: str, side: int, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [bundle(tmp_path / name, make(EQUAL)) for name in ("one", "two")]
+    link, content = tmp_path / "link", sides[side].read_bytes()
+    link.symlink_to(sides[side])
+
+    for written in (sides[side], link):
+        line = refused(capsys, *sides, option, written)
+
+        assert f"{option}: it is {written}, as {named} is" in line
+    assert sides[side].read_bytes() == content
+
+
 @pytest.mark.parametrize("kind", ["absent", "empty", "of several machines", "with a broken record"])
 def test_what_holds_no_results_of_one_machine_is_refused(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -108,6 +108,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
             [*FUNCTION, "--before", "HEAD", "--json", "guarded_model.py/file.json"],
             "guarded_model.py",
         ),
+        (["unet", "--markdown", "x.yaml", "--configfile", "x.yaml"], "as --configfile is"),
         ([*FUNCTION, "--before", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--after", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--before", ""], "the empty name"),

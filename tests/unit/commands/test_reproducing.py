@@ -368,7 +368,8 @@ OTHER_PROTOCOL = {"protocol": {"version": 99, "repetitions": 5, "profile_steps":
         ({"noise": 0.9, "machine": "another-2c"}, [], "no difference"),
         ({}, ["--configfile", "other.yaml"], "the bundle has no configuration of this study"),
         ({}, ["--json", "a", "--markdown", "a"], "--markdown"),
-        ({}, ["--json", "bundle"], "--json: it is the bundle"),
+        ({}, ["--json", "bundle"], "--json: it is bundle, as BUNDLE is"),
+        ({}, ["--json", "study.yaml"], "--json: it is study.yaml, as --configfile is"),
     ],
 )
 def test_what_cannot_be_tested_is_refused_in_a_line(
