@@ -20,7 +20,7 @@ from gpu_report.commands.measuring_job import carried_out
 from gpu_report.errors import ConfigError, GpuReportError, lacking
 from gpu_report.glossary import PRECISIONS, TIME_TOLERANCE
 from gpu_report.printing.terminal import clean, say, takes
-from gpu_report.storage.files import DISK_TROUBLE
+from gpu_report.storage.files import DISK_TROUBLE, require_writable
 from gpu_report.study.config import DEFAULT_CONFIGFILE
 
 STAGE: Final = "stage"
@@ -99,10 +99,12 @@ def main(
 
 
 def _check_files(command: "_Command", parsed: Namespace) -> None:
-    """Refuse before anything is measured to write a file over another one of the command.
+    """Refuse before anything is measured what could not be written at the end, or would be written
+    over another file of the command.
 
     Raises:
         ConfigError: two arguments name one file, and one of them is written.
+        FileWriteError: a file cannot be written.
     """
     paths = {
         name if name.startswith("-") else name.upper(): path
@@ -112,6 +114,10 @@ def _check_files(command: "_Command", parsed: Namespace) -> None:
     for (name, path), (other, named) in permutations(paths.items(), 2):
         if name in _WRITTEN and path.resolve() == named.resolve():
             raise ConfigError(f"{name}: it is {path}, as {other} is; use another file")
+    for name in _WRITTEN & paths.keys():
+        require_writable(paths[name])
+        if paths[name].is_file():  # a link stays one
+            setattr(parsed, name.strip("-"), paths[name].resolve())
 
 
 class _Parser(argparse.ArgumentParser):

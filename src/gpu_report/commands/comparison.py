@@ -22,7 +22,7 @@ from gpu_report.glossary import Row
 from gpu_report.printing.number_format import counted, share, signed
 from gpu_report.printing.terminal import clean, new_console
 from gpu_report.records.record import Record
-from gpu_report.storage.files import write_errors, write_text_atomically
+from gpu_report.storage.files import write_text_atomically
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.reproduction import REPRODUCED, TOO_CLOSE
 from gpu_report.tables.variants import in_reading_order
@@ -175,19 +175,6 @@ def tolerance_of(arguments: Namespace) -> float:
             "instance 3"
         )
     return float(arguments.tolerance) / 100
-
-
-def begin_files(arguments: Namespace) -> None:
-    """Empty the files that are asked for, so that a failure is found before anything is measured,
-    and no older verdict stays.
-
-    Raises:
-        FileWriteError: one cannot be written.
-    """
-    for file in filter(None, (arguments.json, arguments.markdown)):
-        with write_errors(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(b"")
 
 
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from gpu_report.commands.comparison import (
     Comparison,
-    begin_files,
     changes_where_slower,
     tolerance_of,
     write_comparison,
@@ -187,7 +186,6 @@ def _check(arguments: Namespace) -> None:
     for reference in (arguments.before, arguments.after):
         if reference not in (None, WORKTREE):
             commit_of(reference)
-    begin_files(arguments)
 
 
 def _task(name: str, arguments: Namespace) -> dict[str, Any]:

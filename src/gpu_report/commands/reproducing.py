@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Final, TextIO
 from gpu_report.bundles.unpacking import records_in, results_at
 from gpu_report.commands.comparison import (
     Comparison,
-    begin_files,
     bundle_in_words,
     reasons_of,
     the_first,
@@ -195,7 +194,6 @@ def reproduce(arguments: Namespace) -> int:
             raise BundleError(
                 f"{arguments.bundle}: none of its claims can be tested on {machine.id}: {why}"
             )
-        begin_files(arguments)
         for note in bundle.study.foreign_code:
             say(note, to_stderr=True)
         terminal = stack.enter_context(stderr_to(Path(tempfile.gettempdir(), "reproduce.log")))

@@ -41,18 +41,39 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def write_bytes_atomically(path: Path, content: bytes) -> None:
-    """Write bytes beside the target, flush them to disk and rename them into place.
+    """Write bytes beside the target, flush them to disk and rename them into place; a device or a
+    pipe takes them itself.
 
     Raises:
         FileWriteError: the folder cannot be written or the disk is full; an existing file is left
             as it was.
     """
+    if _is_stream(path):
+        with write_errors(path):
+            path.write_bytes(content)
+        return
     with write_errors(path), unfinished_folder(path) as folder:
         with (folder / path.name).open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         (folder / path.name).replace(path)
+
+
+def require_writable(path: Path) -> None:
+    """Find out before a long measurement whether a file can be written after it; what is there
+    stays as it is. Of a device or a pipe nothing is found out, as its reader would notice.
+
+    Raises:
+        FileWriteError: the file or its folder cannot be written, or a folder has the name.
+    """
+    if not _is_stream(path):
+        with write_errors(path), unfinished_folder(path), suppress(FileNotFoundError):
+            os.close(os.open(path, os.O_WRONLY))
+
+
+def _is_stream(path: Path) -> bool:
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 @contextmanager

@@ -276,6 +276,38 @@ def test_a_side_that_is_killed_from_outside_is_no_regression(
     assert main(["guard", "--before", "HEAD", *FUNCTION]) == 3
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit(143)])
+def test_a_guard_that_is_ended_leaves_the_files_of_an_earlier_one(
+    repository: Path, answers: Callable[[Answers], None], raised: BaseException
+) -> None:
+    def ended(_version: Version, _task: Task) -> Answer:
+        raise raised
+
+    (repository / "old.json").write_text("{}")
+    options = ["--json", "old.json", "--markdown", "new.md"]
+    answers(ended)
+
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        main(["guard", "--before", "HEAD", *FUNCTION, *options])
+
+    assert (repository / "old.json").read_text() == "{}"
+    assert not (repository / "new.md").exists()
+
+
+def test_a_link_that_guard_writes_through_stays_one(
+    repository: Path, answers: Callable[[Answers], None], tmp_path: Path
+) -> None:
+    link, file = repository / "latest.json", tmp_path / "of_today.json"
+    file.touch()
+    link.symlink_to(file)
+    answers(lambda _version, _task: Answer(step_times_ms={0: SAME_TIME_MS}))
+
+    main(["guard", "--before", "HEAD", *FUNCTION, "--json", str(link)])
+
+    assert link.is_symlink()
+    assert json.loads(file.read_text("utf-8"))["rows"]
+
+
 @pytest.mark.usefixtures("repository")
 def test_two_versions_of_gpu_report_are_not_compared(
     answers: Callable[[Answers], None], capsys: pytest.CaptureFixture[str]

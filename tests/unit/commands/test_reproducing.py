@@ -408,6 +408,18 @@ def test_a_class_of_the_users_own_that_has_changed_is_named_and_no_version_of_gp
     assert "gpu-report 0" not in line
 
 
+def test_a_reproduction_without_a_verdict_leaves_the_files_of_an_earlier_one(
+    project: Path,
+) -> None:
+    (project / "old.json").write_text("{}")
+    options = ["--configfile", "study.yaml", "--minutes", "0.3", "--json", "old.json"]
+
+    assert main(["reproduce", "bundle", *options, "--markdown", "new.md"]) == 3
+
+    assert (project / "old.json").read_text() == "{}"
+    assert not (project / "new.md").exists()
+
+
 def test_a_folder_that_is_being_measured_is_refused_at_once(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from gpu_report.storage.files import (
     is_whole,
     list_content,
     require_space,
+    require_writable,
     unfinished_folder,
     write_text_atomically,
 )
@@ -140,6 +141,42 @@ def test_folders_that_are_named_alike_by_a_person_stay(short_folder: Path) -> No
     run_until_it_prints(take, TMPDIR=str(short_folder)).communicate()
 
     assert len(list(short_folder.glob("*/kept"))) == 3
+
+
+@pytest.mark.parametrize("name", ["old.json", "new/file.json"])
+def test_asking_whether_a_file_can_be_written_changes_no_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text("old", "utf-8")
+
+    require_writable(tmp_path / name)
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.read_text("utf-8") for path in files] == ["old"]
+
+
+@pytest.mark.parametrize("name", ["folder", "file/inside", "protected"])
+def test_what_cannot_be_written_is_found_when_it_is_asked_for(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for file in ("file", "protected"):
+        (tmp_path / file).touch()
+    (tmp_path / "protected").chmod(0o400)
+    if name == "protected" and os.access(tmp_path / name, os.W_OK):
+        pytest.skip("this user may write every file")
+
+    with pytest.raises(FileWriteError, match=name):
+        require_writable(tmp_path / name)
+
+
+def test_a_pipe_takes_the_text_and_its_reader_notices_nothing_before(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reading:
+        text = reading.submit(pipe.read_text, "utf-8")
+
+        require_writable(pipe)
+        write_text_atomically(pipe, "text")
+
+        assert text.result(10) == "text"
+    assert pipe.is_fifo()
 
 
 def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
