@@ -4,8 +4,9 @@ terminal.
 number, low, high -> Quantity (texts rounded alike, and a unit) -> plain()
 
 With an interval, a number has as many digits as leave two in the greater distance from the number
-to an end of it, and never more than four; without one it has three. An end that this would round
-to 0 has one digit where the interval excludes 0. The interval is written out,
+to an end of it, and never more than four; without one it has three. Two digits before the point are
+never rounded. Where the interval excludes 0, or -100 % of a change, an end that this would round to
+it has one digit, and the number two. The interval is written out,
 `12.3 (11.9 to 12.8)`, or in narrow columns as `12.3 ± 0.5`, unless it is wide and much longer on
 one side. It is never put in parentheses in units of the last digit, which is how the Guide to the
 Expression of Uncertainty in Measurement (JCGM 100:2008, 7.2.2) writes a standard uncertainty: ours
@@ -15,6 +16,7 @@ is a 95 % interval.
 import math
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -24,6 +26,7 @@ NOT_MEASURED: Final = "not measured"
 """Written where there is no number."""
 
 _UNCERTAINTY_DIGITS: Final = 2
+_WHOLE_DIGITS: Final = 2  # before the point, which no uncertainty rounds away
 _WIDE: Final = Decimal("0.5")  # part of the number from which on its interval is wide
 _LOPSIDED: Final = Decimal("1.5")
 """How often the longer side of an interval holds the shorter one from where on one number for both
@@ -126,9 +129,10 @@ def quantity(
     low: float = math.nan,
     high: float = math.nan,
     most_decimals: int = 12,
+    least: float = 0.0,
 ) -> Quantity:
     """A number in the unit it comes in; NaN and infinity are not measured, bounds that are NaN or
-    equal no interval.
+    equal no interval. No rounding reaches 0 or `least` from an interval that excludes it.
 
     `most_decimals` cuts digits off that nobody would use where no interval asks for them, such as
     hundredths of a per cent.
@@ -138,10 +142,11 @@ def quantity(
     if math.isfinite(low) and math.isfinite(high) and low < high:
         exponent = _exponent(value, low, high)
         numbers = [number / 10.0**exponent for number in (value, low, high)]
-        decimals, excludes_0 = _decimals(*numbers), low * high > 0
+        excluded = [limit for limit in (0.0, least) if (low - limit) * (high - limit) > 0]
+        limits, decimals = [limit / 10.0**exponent for limit in excluded], _decimals(*numbers)
         texts = [
-            _written(number, _showing(number, decimals) if excludes_0 else decimals, exponent)
-            for number in numbers
+            _written(number, _showing(number, decimals, limits, digits=digits), exponent)
+            for number, digits in zip(numbers, (_LEAST_DIGITS, 1, 1), strict=True)
         ]
         bounded = Quantity(value=texts[0], low=texts[1], high=texts[2], unit=unit)
         if bounded.has_interval:
@@ -235,7 +240,7 @@ def prefix_of(value: float) -> str:
 
 def percent(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
     """A number that is in per cent already, to a tenth at the finest without an interval."""
-    return quantity(value, "%", low=low, high=high, most_decimals=1)
+    return quantity(value, "%", low=low, high=high, most_decimals=1, least=-100.0)
 
 
 def ratio(value: float, *, low: float = math.nan, high: float = math.nan) -> Quantity:
@@ -307,13 +312,19 @@ def _decimals(value: float, low: float | None = None, high: float | None = None)
     return min(uncertain, most)
 
 
-def _showing(number: float, decimals: int) -> int:
-    """These digits after the point, or as many as show the first digit that is not 0 where rounding
-    would leave none. What floats leave of 0 stays 0.
+def _showing(number: float, decimals: int, limits: Sequence[float], *, digits: int) -> int:
+    """These digits after the point, or as many as show that the number is none of the limits, with
+    that many digits. What floats leave of a limit stays rounded to it.
     """
-    needed = -_magnitude(number, 1)
-    hides = not round(number, decimals) and needed <= decimals + _MOST_DECIMALS_ADDED
-    return max(needed, decimals) if hides else decimals
+    whole = min(0, _WHOLE_DIGITS - 1 - _magnitude(number, _WHOLE_DIGITS))
+    needed = [
+        digits - 1 - _magnitude(number - limit, digits)
+        for limit in limits
+        if not round(number - limit, decimals + 1 - digits)
+    ]
+    return max(
+        decimals, whole, *(each for each in needed if each <= decimals + _MOST_DECIMALS_ADDED)
+    )
 
 
 def _magnitude(value: float, digits: int) -> int:

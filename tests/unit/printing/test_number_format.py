@@ -56,6 +56,38 @@ def test_an_interval_leaves_two_digits_of_its_half_width_and_four_at_most(
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
+        (share(0.6615, low=-0.818, high=14.2), "66 % (−82 to 1400)"),
+        (share(0.45, low=-1.24, high=2.14), "45 % (−120 to 210)"),
+        (quantity(1.4e7, low=0.002e7, high=1347e7), "1.4e7 (0.002e7 to 1347e7)"),
+        (quantity(-1.4, low=-2300, high=-0.4), "−1.4 (−2300 to −0.4)"),
+        (throughput(12e6, low=1.8e6, high=81e6), "12,000,000 samples/s (1,800,000 to 81,000,000)"),
+    ],
+)
+def test_a_wide_interval_rounds_no_two_digits_before_the_point_and_no_value_to_one(
+    shown: Quantity, text: str
+) -> None:
+    assert shown.plain() == text
+
+
+@given(
+    st.floats(min_value=-99.9, max_value=1e4),
+    st.floats(min_value=0, max_value=1),
+    st.floats(min_value=1, max_value=1e4),
+)
+def test_no_interval_of_a_change_reads_as_one_that_leaves_nothing(
+    value: float, below: float, above: float
+) -> None:
+    low = value - below * (value + 99.95)
+
+    shown = percent(value, low=low, high=value + above)
+
+    assert float(shown.value.replace(",", "")) > -100
+    assert not shown.low or float(shown.low.replace(",", "")) > -100
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
         (quantity(1081.55, "s"), "1082 s"),
         (quantity(0.0996), "0.0996"),
         (quantity(9.9999), "10.0"),
