@@ -54,7 +54,7 @@ Sides = tuple[BySeed, BySeed]
 
 class Tested(NamedTuple):
     """What was measured of a claim: one is reproduced by an interval from `low` to `high`, and
-    contradicted by one wholly outside.
+    contradicted by one wholly outside; of a metric that of its change.
 
     `change` is from claimed to measured, with the p of none. Where the sign alone is tested it is
     not measured, and has the p of a ratio of 1. `margin` is by which share farther outside it must
@@ -87,9 +87,8 @@ def weighed(
     """
     claimed = claim.figure
     if claim.kind == QUALITY:
-        change = difference(now[0], then[0])
-        measured = change.mapped(lambda moved: claimed.value + moved)
-        return Tested(measured, change, claimed.value - tolerance, claimed.value + tolerance)
+        measured = summarise([*now[0].values()], scale="linear")
+        return Tested(measured, difference(now[0], then[0]), -tolerance, tolerance)
     measured = ratio(*now)
     if not is_same_machine:
         limits = (1.0, math.inf) if claimed.value > 1 else (0.0, 1.0)
@@ -109,7 +108,8 @@ def verdicts_on(tests: Mapping[Claim, Tested]) -> dict[Claim, str]:
     found = {}
     adjusted = holm([test.change.p for test in tests.values()])
     for (claim, test), p in zip(tests.items(), adjusted, strict=True):
-        low, high = test.measured.low, test.measured.high
+        tested = test.change if claim.kind == QUALITY else test.measured
+        low, high = tested.low, tested.high
         has_sign = not claim.reference or (low > 1 if claim.figure.value > 1 else high < 1)
         is_sure = test.change.count > 0 or p < SIGNIFICANCE
         if test.low <= low and high <= test.high and has_sign and is_sure:
@@ -253,7 +253,7 @@ def _doubt(
     rival of the fastest that is faster here.
     """
     if claim.kind == QUALITY:
-        return "" if math.isfinite(test.measured.value) else "not finite or not measured here"
+        return "" if math.isfinite(test.change.value) else "not finite or not measured here"
     found = [f"{mark} here" for side in sorted(claim.needs) for mark in side_of(here[side]).doubts]
     if not all(same_threads(here[side], before[side]) for side in claim.needs):
         found.append("a different thread setting here")

@@ -140,7 +140,19 @@ def test_a_metric_is_compared_seed_by_seed(moved: float, expected: str) -> None:
     test = weighed(claim, (then, {}), (now, {}), tolerance=0.02)
 
     assert test.change.value == pytest.approx(moved + 0.0001)
+    assert test.measured == summarise([*now.values()], scale="linear")
     assert verdicts_on({claim: test}) == {claim: expected}
+
+
+def test_a_metric_that_is_the_same_has_the_interval_that_was_claimed() -> None:
+    values = dict(enumerate((0.38, 0.41, 0.44)))
+    figure = summarise([*values.values()], scale="linear")
+    claim = Claim(kind="held-out metric", variant="a", figure=figure)
+
+    test = weighed(claim, (values, {}), (values, {}), tolerance=0.02)
+
+    assert test.measured == figure
+    assert verdicts_on({claim: test}) == {claim: REPRODUCED}
 
 
 def test_only_what_is_significant_is_claimed_and_numbers_only_of_the_same_machine() -> None:
