@@ -180,7 +180,11 @@ def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
                 )
             yield archive, manifest
     except (EOFError, lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:
-        raise BundleError(f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}") from error
+        raise BundleError(
+            f"{bundle} is no bundle; to compare two traces, use gpu-report trace-diff"
+            if ".json" in bundle.suffixes
+            else f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}"
+        ) from error
 
 
 def _check(folder: Path, manifest: Manifest) -> None:

@@ -145,8 +145,8 @@ class Comparison:
             )
         return [
             *found,
-            *(f"only before: {name}" for name in self.missing),
-            *(f"only after: {name}" for name in self.new),
+            *([f"only before: {the_first(self.missing)}"] if self.missing else []),
+            *([f"only after: {the_first(self.new)}"] if self.new else []),
             *self.notes,
         ]
 
@@ -171,8 +171,8 @@ def tolerance_of(arguments: Namespace) -> float:
     """
     if not 0 < arguments.tolerance < 100:
         raise ConfigError(
-            f"--tolerance: it is {arguments.tolerance:g}; expected percent between 0 and 100, for "
-            "instance 3"
+            f"--tolerance: it is {arguments.tolerance:g}; expected percent above 0 and "
+            "below 100, for instance 3"
         )
     return float(arguments.tolerance) / 100
 
@@ -331,9 +331,13 @@ def compare(arguments: Namespace) -> int:
         before, after = records_in(in_before), records_in(in_after)
         differing = mismatches(before, after)
         if differing and not arguments.across:
-            raise ConfigError(
-                f"the sides differ: {'; '.join(differing)}; use --across to compare them anyway"
+            advice = (
+                "use --across to compare them anyway"
+                if before.keys() & after.keys()
+                else "nothing can be compared; gpu-report machines --html FILE shows published "
+                "machines side by side"
             )
+            raise ConfigError(f"the sides differ: {'; '.join(differing)}; {advice}")
         rows = tabulate_verdicts(
             {
                 record.variant: (side_of(record), side_of(after[record.variant]))

@@ -161,6 +161,12 @@ def end_in_order() -> None:
 
 
 def _check(arguments: Namespace) -> None:
+    for name in arguments.configurations:
+        if Path(f"{name.removesuffix('.py')}.py").is_file():
+            raise ConfigError(
+                f"{name}: it is a file; name the function in it that builds the model as "
+                "module:function, for instance train:build_model"
+            )
     functions = [name for name in arguments.configurations if ":" in name]
     for option in (*_OF_FUNCTION, *_SETTINGS):
         if getattr(arguments, option) is not None and not functions:

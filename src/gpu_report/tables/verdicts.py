@@ -255,7 +255,8 @@ def mismatches(before: Mapping[str, Record], after: Mapping[str, Record]) -> lis
     common = [(before[name], after[name]) for name in before if name in after]
     if before and after and not common:
         found.append(
-            f"configuration: the sides have none in common; before has {next(iter(before))}"
+            "configuration: the sides have none in common; before has "
+            f"{next(iter(before))}, after {next(iter(after))}"
         )
     for name, (one, other) in {one.variant: (one, other) for one, other in common}.items():
         asked = [

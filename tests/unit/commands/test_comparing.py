@@ -1,5 +1,6 @@
 """`gpu-report compare` of two small bundles and folders, as a person or a gate calls it."""
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -153,9 +154,12 @@ def test_results_without_a_common_configuration_are_refused_and_have_no_verdict_
 ) -> None:
     before, after = (bundle(tmp_path / slug, make(slug)) for slug in (EQUAL, OTHER))
 
-    refused(capsys, before, after)
+    line = refused(capsys, before, after)
     status, document = compare(before, after, "--across")
 
+    assert "--across" not in line
+    assert "gpu-report machines" in line
+    assert all(slug in line for slug in (EQUAL, OTHER))
     assert (status, document["rows"]) == (2, [])
 
 
@@ -202,13 +206,44 @@ def test_what_holds_no_results_of_one_machine_is_refused(
     assert "other" in refused(capsys, sound, other)
 
 
-@pytest.mark.parametrize("tolerance", ["-1", "0", "nan"])
+def test_many_configurations_of_one_side_take_a_line(
+    compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [EQUAL, *(f"cnn-small-cpu-b{batch}-w0-fp32-e3" for batch in range(100, 120))]
+    before, after = (
+        write_folder(tmp_path / side, *map(make, slugs))
+        for side, slugs in (("one", names), ("two", [EQUAL]))
+    )
+
+    _, document = compare(before, after)
+
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if "only before:" in each)
+    assert line.endswith("15 more")
+    assert len(document["missing"]) == 20
+
+
+def test_a_trace_is_not_taken_for_a_damaged_bundle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "rank0.pt.trace.json.gz"
+    trace.write_bytes(gzip.compress(b"{}"))
+
+    line = refused(capsys, trace, trace)
+
+    assert "trace-diff" in line
+    assert "fetch" not in line
+
+
+@pytest.mark.parametrize("tolerance", ["-1", "0", "100", "nan"])
 def test_a_tolerance_that_is_none_is_refused(
     tolerance: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     side = write_folder(tmp_path, make(EQUAL))
 
-    assert "--tolerance" in refused(capsys, side, side, f"--tolerance={tolerance}")
+    line = refused(capsys, side, side, f"--tolerance={tolerance}")
+
+    assert "--tolerance" in line
+    assert "above 0 and below 100" in line
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answers], None]:
             "guarded_model.py",
         ),
         (["unet", "--markdown", "x.yaml", "--configfile", "x.yaml"], "as --configfile is"),
+        ([f"{MODEL}.py", "--before", "HEAD"], "module:function"),
+        ([MODEL, "--before", "HEAD", "--batch", f"{MODEL}:make_batch"], "module:function"),
         ([*FUNCTION, "--before", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--after", "no-such-branch"], "no-such-branch"),
         ([*FUNCTION, "--before", ""], "the empty name"),
