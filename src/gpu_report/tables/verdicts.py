@@ -84,7 +84,8 @@ VERDICTS: Final = Table(
         *summary(
             "before",
             "as named",
-            "Before: wall time per step of the median timed epoch, peak, or metric",
+            "Before: wall time per step of the median timed epoch, peak, or metric (compared over "
+            "the seeds that both sides have)",
         ),
         *summary("after", "as named", "The same after"),
         *summary(
@@ -363,10 +364,14 @@ def _quality_lost(before: Side, after: Side, confidence: float) -> Change:
 
 
 def _row(name: str, what: str, pair: tuple[Side, Side], change: Change, p: float) -> Row:
+    seeds = pair[0].quality.keys() & pair[1].quality.keys()
+    metrics: list[BySeed] = [
+        {seed: side.quality[seed] for seed in seeds or side.quality} for side in pair
+    ]
     values, unit = {
         TIME: ([side.step_times_ms for side in pair], "ms"),
         MEMORY: ([side.memory_mib for side in pair], "MiB"),
-        QUALITY: ([side.quality for side in pair], pair[0].quality_name or pair[1].quality_name),
+        QUALITY: (metrics, pair[0].quality_name or pair[1].quality_name),
     }[what]
     scale: Scale = "linear" if what == QUALITY else "log"
     before, after = (summarise([*each.values()], scale=scale) for each in values)

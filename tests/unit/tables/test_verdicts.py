@@ -219,6 +219,20 @@ def test_the_change_of_a_metric_is_its_difference_with_the_sign_of_the_numbers_b
     assert in_words(row)["change"].startswith("+" if after > before else "\N{MINUS SIGN}")
 
 
+@pytest.mark.parametrize("fewer", ["before", "after"])
+def test_the_change_of_a_metric_is_the_difference_also_where_a_side_has_further_seeds(
+    fewer: str,
+) -> None:
+    many = {seed: 0.6 + 0.05 * seed for seed in range(5)}
+    few = {seed: many[seed] + 0.08 + 0.001 * seed for seed in range(3)}
+    qualities = (few, many) if fewer == "before" else (many, few)
+
+    row = row_of(*(timed(around(10), quality=each) for each in qualities), what=QUALITY)
+
+    assert row["before_count"] == row["after_count"] == row["change_count"] == 3
+    assert row["change"] == pytest.approx(row["after"] - row["before"])
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
