@@ -58,7 +58,9 @@ _ESCAPED: Final = str.maketrans(
 )
 _LIVE_COLON: Final = re.compile(r":(?=//|[\w+\\-]+:)")
 """A colon that GitHub would interpret: in an address, as a link; around a name, as an emoji."""
-_OF_TRACES: Final = "per step, in one profiled run of each side"
+_OF_TRACES: Final = (
+    "per profiled step (with a custom training loop per training), in one profiled run of each side"
+)
 _HEADER_OF_TRACES: Final = ("", "on", "before", "after", "change", "calls before", "calls after")
 _STYLES: Final = {
     **dict.fromkeys((NO_CHANGE, REPRODUCED), ""),
@@ -388,7 +390,8 @@ def changes_where_slower(
     rows: Sequence[Row], tables_of: Callable[[str], Iterable[TraceTables]]
 ) -> tuple[dict[str, Sequence[Row]], list[str]]:
     """What changed in the traces of the configurations that are slower, and in a sentence each
-    those whose traces show nothing; `tables_of` gives a configuration's tables of both sides.
+    those whose traces show nothing, or no longer step; `tables_of` gives a configuration's tables
+    of both sides.
     """
     found: dict[str, Sequence[Row]] = {}
     notes = []
@@ -398,7 +401,14 @@ def changes_where_slower(
         except (GpuReportError, OSError) as error:
             notes.append(f"{name}: its traces show nothing: {error}")
             continue
-        if changed:
+        steps = [row for row in changed if row["level"] == STEP and row["change_ms"] is not None]
+        if steps and steps[0]["change_ms"] <= 0:
+            before, after = (milliseconds(steps[0][side]).plain() for side in ("a_ms", "b_ms"))
+            notes.append(
+                f"{name}: its traces do not show what takes longer: a profiled step took {before} "
+                f"before and {after} after"
+            )
+        elif changed:
             found[name] = changed
         else:
             notes.append(

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from gpu_report.commands.comparison import MOST_CHARACTERS, Comparison, as_json, as_markdown, show
+from gpu_report.commands.comparison import (
+    MOST_CHARACTERS,
+    Comparison,
+    as_json,
+    as_markdown,
+    changes_where_slower,
+    show,
+)
 from gpu_report.printing.terminal import new_console
 from gpu_report.tables.verdicts import (
     NO_CHANGE,
@@ -17,6 +24,9 @@ from gpu_report.tables.verdicts import (
     Side,
     tabulate_verdicts,
 )
+from gpu_report.traces.kernels import KERNELS
+from gpu_report.traces.steps import STEPS
+from gpu_report.traces.tables import TraceTables
 
 NAME = "cnn-small-cpu-b16-w0-fp32-e3"
 PROCESSES = 6
@@ -181,3 +191,23 @@ def test_a_change_in_a_trace_is_shown_with_its_sign(capsys: pytest.CaptureFixtur
     assert "gone" not in printed
     assert "@x" not in text
     assert json.loads(as_json(found))["changes"][NAME][2]["change_ms"] is None
+
+
+def traced(step_ms: float, kernel_ms: float) -> TraceTables:
+    step = dict.fromkeys(STEPS.column_names) | {"wall_ms": step_ms}
+    kernel = {"name": "gemm", "category": "matmul", "total_ms": kernel_ms, "calls": 1}
+    return {STEPS: [step], KERNELS: [kernel]}
+
+
+def test_a_slower_configuration_whose_profiled_step_is_no_longer_has_no_table_but_a_note() -> None:
+    rows = tabulate_verdicts({NAME: (side(10), side(12))}, in_turns=True)
+    before, after, longer = traced(1.87, 1.40), traced(1.79, 1.45), traced(2.10, 1.45)
+
+    changes, notes = changes_where_slower(rows, lambda _: (before, after))
+
+    assert changes == {}
+    (note,) = notes
+    assert note.startswith(NAME)
+    assert "1.87 ms before and 1.79 ms after" in note
+    changes, notes = changes_where_slower(rows, lambda _: (before, longer))
+    assert (list(changes), notes) == ([NAME], [])
