@@ -194,12 +194,20 @@ def reproduce(arguments: Namespace) -> int:
             raise BundleError(
                 f"{arguments.bundle}: none of its claims can be tested on {machine.id}: {why}"
             )
+        first_s = {slug: FIRST_PROCESSES * process_s(each) for slug, each in bundle.records.items()}
+        shortest_s = min(sum(first_s[side] for side in claim.needs) for claim in bundle.testable)
+        too_short = (
+            f"--minutes: {minutes:g} is too short for a single test; the shortest took "
+            f"{in_minutes(shortest_s)} where the bundle was measured"
+        )
+        if time.monotonic() + shortest_s > began_s + 60 * minutes:
+            raise ConfigError(too_short)
         for note in bundle.study.foreign_code:
             say(note, to_stderr=True)
         terminal = stack.enter_context(stderr_to(Path(tempfile.gettempdir(), "reproduce.log")))
-        here = _measured(bundle, machine.id, began_s + 60 * minutes, terminal)
-    if not here:
-        raise ConfigError(f"--minutes: {minutes:g} is too short for a single test")
+        here = _measured(bundle, first_s, machine.id, began_s + 60 * minutes, terminal)
+    if not here and bundle.testable:
+        raise ConfigError(f"{too_short}, and takes longer here")
     today = Today.of(bundle.study, bundle.records)
     made = [variant_row(each, today=today) for each in bundle.records.values()]
     words = {row["variant"]: row for row in VARIANTS.checked(made)}
@@ -262,9 +270,12 @@ def _read(
     )
 
 
-def _measured(bundle: _Bundle, machine: str, end_s: float, terminal: TextIO) -> dict[str, Record]:
+def _measured(
+    bundle: _Bundle, first_s: Mapping[str, float], machine: str, end_s: float, terminal: TextIO
+) -> dict[str, Record]:
     """The records of what was measured here until the time is over or no claim waits; one whose
-    measuring raises is untestable from then on.
+    measuring raises is untestable from then on. `first_s` is what the first processes of each took
+    there.
     """
 
     def stop_in_time(_: object) -> None:
@@ -273,7 +284,6 @@ def _measured(bundle: _Bundle, machine: str, end_s: float, terminal: TextIO) -> 
 
     here: dict[str, Record] = {}
     further_s = {slug: further_process_s(record) for slug, record in bundle.records.items()}
-    first_s = {slug: FIRST_PROCESSES * process_s(each) for slug, each in bundle.records.items()}
     with suppress(TimeoutError):
         while True:
             left_s = end_s - time.monotonic()
@@ -289,6 +299,8 @@ def _measured(bundle: _Bundle, machine: str, end_s: float, terminal: TextIO) -> 
                 break
             measurement, before = bundle.study.measurement(slug), here.get(slug)
             done = before.repetitions if before else []
+            took = in_minutes((further_s if done else first_s)[slug])
+            print(clean(f"{slug}: measuring; took {took} in the bundle"), file=terminal, flush=True)
             try:
                 provide_image_files(measurement)
                 record = measure_unprofiled(

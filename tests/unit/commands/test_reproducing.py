@@ -163,9 +163,11 @@ def test_what_comes_out_alike_is_reproduced(
     assert printed.out.splitlines()[-1] == headline
     assert "cnn (on the CPU" not in printed.out  # there is no other device
     assert "batch size 32 over batch size 8" in printed.out
-    assert [line.partition(":")[0] for line in printed.err.splitlines()] == [
-        slug for slug, _ in document["measured"]
-    ]
+    lines = [line.partition(": ") for line in printed.err.splitlines()]
+    for shown in (lines[::2], lines[1::2]):
+        assert [slug for slug, _, _ in shown] == [slug for slug, _ in document["measured"]]
+    assert lines[0][2] == "measuring; took 30 s in the bundle"
+    assert lines[1][2].endswith(" left")
     text = comment.read_text("utf-8")
     assert text.startswith(f"### {headline}\n")
     assert "| claim | claimed | measured | verdict |" in text
@@ -418,6 +420,37 @@ def test_a_reproduction_without_a_verdict_leaves_the_files_of_an_earlier_one(
 
     assert (project / "old.json").read_text() == "{}"
     assert not (project / "new.md").exists()
+
+
+def test_a_time_too_short_for_a_test_is_refused_at_once_with_what_the_shortest_took(
+    reproduce: Reproduce, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(FileNotFoundError, match=r"numbers\.json"):
+        reproduce("--minutes", "0.4")
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the shortest took 30 s where the bundle was measured" in line
+    assert "longer here" not in line
+    assert clock == [1000]
+
+
+def test_a_machine_too_slow_for_a_single_test_says_what_it_began_and_that_it_takes_longer(
+    reproduce: Reproduce, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(FileNotFoundError, match=r"numbers\.json"):
+        reproduce("--minutes", "1", slower_processes=10)
+
+    began, line = capfd.readouterr().err.splitlines()
+    assert "measuring; took 30 s" in began
+    assert "1 is too short for a single test; the shortest took 30 s" in line
+    assert line.endswith("and takes longer here")
+
+
+def test_where_nothing_can_be_measured_the_time_is_not_too_short(reproduce: Reproduce) -> None:
+    status, document = reproduce(raising=dict.fromkeys(SPEEDS, WorkloadError("no data")))
+
+    assert status == 2
+    assert {(row["verdict"], row["why"]) for row in document["rows"]} == {("not tested", "no data")}
 
 
 def test_a_folder_that_is_being_measured_is_refused_at_once(
