@@ -19,7 +19,7 @@ from typing import Final
 from gpu_report.glossary import Row
 from gpu_report.records.batch_sizes import SearchRecord
 from gpu_report.records.record import Attempt, Record, SentinelPoint
-from gpu_report.storage.columns import Table, number, text, whole
+from gpu_report.storage.columns import Column, Table, number, text, whole
 from gpu_report.study.study import Workload
 from gpu_report.tables.statistics import (
     NOT_MEASURED,
@@ -35,7 +35,7 @@ from gpu_report.tables.statistics import (
 LONGEST_GAP: Final = timedelta(hours=1)
 """Between two measurements of a session, from the end of one to the begin of the next."""
 
-SESSION: Final = whole(
+SESSION: Final[Column] = whole(
     "session",
     "1",
     "Number of the session: measurements on the machine, from one boot, without a gap of an hour.",
@@ -111,7 +111,7 @@ class Sessions:
         return spread_for(self.spreads, *(summarise([*side.values()]) for side in sides))
 
 
-ONE_SESSION: Final = Sessions()
+ONE_SESSION: Final[Sessions] = Sessions()
 """Of records that are not known to be of several, such as those of two machines."""
 
 

@@ -42,7 +42,7 @@ _MOST_SLOWED: Final = 1.1
 """A profiled step over a timed one, up to which a rank that the others wait for is slow by itself
 and not by the profiler, which slows the host of one more than that of another.
 """
-STEP_PARTS: Final = (*SHARES, "other")
+STEP_PARTS: Final[tuple[str, ...]] = (*SHARES, "other")
 """What the wall time of a step is shared out to: each moment counts once, for the first of these
 that goes on in it.
 """

@@ -336,7 +336,7 @@ def test_what_is_called_detectable_is_found_as_often_as_the_table_says() -> None
 
 
 def test_a_record_as_a_side_has_a_value_per_process_its_doubts_and_those_that_diverged() -> None:
-    record = make_record(SLUG, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.5)
+    record = make_record(SLUG, quality=0.8, memory_peak_mib=300, foreign_cpu_share=0.15)
     first = record.repetitions[0]
     epochs = [each.model_copy(update={"train_losses": [math.nan]}) for each in first.epochs]
     diverged = with_repetitions(record, [{"epochs": epochs}, *[{}] * 4])
