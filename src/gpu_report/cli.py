@@ -112,12 +112,10 @@ def _check_files(command: "_Command", parsed: Namespace) -> None:
         if isinstance(path := getattr(parsed, name.strip("-").replace("-", "_")), Path)
     }
     for (name, path), (other, named) in permutations(paths.items(), 2):
-        if name in _WRITTEN and path.resolve() == named.resolve():
+        if name in _WRITTEN and os.path.realpath(path) == os.path.realpath(named):
             raise ConfigError(f"{name}: it is {path}, as {other} is; use another file")
     for name in _WRITTEN & paths.keys():
         require_writable(paths[name])
-        if paths[name].is_file():  # a link stays one
-            setattr(parsed, name.strip("-"), paths[name].resolve())
 
 
 class _Parser(argparse.ArgumentParser):

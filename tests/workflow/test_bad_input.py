@@ -40,19 +40,6 @@ def test_a_mistake_in_the_configuration_stops_before_any_job(tiny: Project) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["batch_sise", "report/batch_sise.pdf"])
-def test_an_experiment_that_is_not_there_is_refused_with_the_names_of_those_that_are(
-    unbuilt_tiny: Project, target: str
-) -> None:
-    refused = unbuilt_tiny.snakemake("--dry-run", "--", target)
-
-    known = read_config(unbuilt_tiny.folder / unbuilt_tiny.configfile)["experiments"]
-    assert error_line(refused, "there is no experiment 'batch_sise'").endswith(
-        f"the experiments are {', '.join(known)}"
-    )
-
-
-@pytest.mark.slow
 def test_the_pdf_of_a_search_alone_is_refused_before_anything_is_measured(
     unbuilt_tiny: Project,
 ) -> None:

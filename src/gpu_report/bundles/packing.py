@@ -181,7 +181,10 @@ def _read_all(
                     and kind in (RECORD_FILE, SEARCH_FILE)
                     and name_of(path) not in asked
                 ):
-                    raise RecordError("not in the study; --traces packs it too")
+                    raise RecordError(
+                        "not in the study of the machine's tables; make its report again, or "
+                        "pack --traces"
+                    )
                 found[path] = read_own(kind, path, machine=machine)
             except RecordError as error:
                 left_out[name_of(path)] = str(error)

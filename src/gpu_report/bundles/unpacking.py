@@ -181,7 +181,7 @@ def _opened(bundle: Path) -> Iterator[tuple[tarfile.TarFile, Manifest]]:
             yield archive, manifest
     except (EOFError, lzma.LZMAError, tarfile.TarError, ValueError, RecursionError) as error:
         raise BundleError(
-            f"{bundle} is no bundle; to compare two traces, use gpu-report trace-diff"
+            f"{bundle} is no bundle; two traces are compared by gpu-report trace-diff"
             if ".json" in bundle.suffixes
             else f"{bundle} is damaged or no bundle: {error}; {FETCH_AGAIN}"
         ) from error

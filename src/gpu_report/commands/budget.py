@@ -207,7 +207,7 @@ def budget_in_words(results: ResultsFolder, records: Records, kept: Collection[s
         said += f": {the_first(named)}; their remaining processes would take about {more}"
     if short := [slug for slug in kept if is_short(records[slug])]:
         said += (
-            "; too few processes, from another session, software or code version: "
-            f"{the_first(sorted(short))}; measure them again with gpu-report run"
+            f"; {the_first(sorted(short))} have too few processes, and come from another session, "
+            "software or code version; measure them again with gpu-report run"
         )
     return said

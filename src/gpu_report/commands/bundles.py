@@ -117,13 +117,13 @@ def cite(arguments: Namespace) -> None:
 
 def _tabulated(folder: Path, source: Path, name: str, configfile: Path) -> Study | None:
     """The study that the tables in a machine's folder are of, which is out of the source; None
-    where there are no tables.
+    where no file says which.
 
     Raises:
         ConfigError: the tables, or the bundle that is the source, are of no study of this name.
     """
-    is_tabulated = (folder / STUDY_OF_TABLES).exists()
-    study = ResultsFolder.tabulated(folder).study if is_tabulated else None
+    has_study = any((folder / name).exists() for name in (STUDY_OF_TABLES, "study.json"))
+    study = ResultsFolder.tabulated(folder).study if has_study else None
     found = (
         unpacking.read_manifest(source).study if source.is_file() else study.name if study else name
     )

@@ -164,7 +164,7 @@ def _check(arguments: Namespace) -> None:
     for name in arguments.configurations:
         if Path(f"{name.removesuffix('.py')}.py").is_file():
             raise ConfigError(
-                f"{name}: it is a file; name the function in it that builds the model as "
+                f"{name}: there is such a file; name the function in it that builds the model as "
                 "module:function, for instance train:build_model"
             )
     functions = [name for name in arguments.configurations if ":" in name]

@@ -97,13 +97,15 @@ class ResultsFolder:
 
     @classmethod
     def tabulated(cls, machine_folder: Path) -> "ResultsFolder":
-        """The folder of a machine with the study that its tables and findings are of.
+        """The folder of a machine with the study that its tables and findings are of; where an
+        older version wrote them, that of study.json.
 
         Raises:
-            ConfigError: there are no tables, or the study beside them cannot be read.
+            ConfigError: there is no such file, or it cannot be read.
         """
-        resolved = STUDY_FILE.read(machine_folder / STUDY_OF_TABLES)
-        return cls(resolved=resolved, machine_folder=machine_folder)
+        of_tables = machine_folder / STUDY_OF_TABLES
+        file = of_tables if of_tables.exists() else machine_folder / "study.json"
+        return cls(resolved=STUDY_FILE.read(file), machine_folder=machine_folder)
 
     @property
     def study(self) -> Study:

@@ -136,7 +136,7 @@ def columns(arguments: Namespace) -> None:
     if arguments.table and arguments.table not in tables:
         raise GpuReportError(
             f"there is no table {arguments.table!r}; the tables are {', '.join(tables)}; the table "
-            f"of every experiment, such as batch_size.csv, has the columns of experiment"
+            "of every experiment, such as batch_size.csv, has the columns of experiment"
         )
     console = new_console()
     for name in [arguments.table] if arguments.table else tables:

@@ -56,7 +56,7 @@ UNIT_AFTER_NUMBER: Final = re.compile(
 )
 """The blank in `12.3 ms` as it is in plain text, where what is typeset has a thin space."""
 
-_NUMBER_IN_TEXT: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\w)")
+_NUMBER_IN_TEXT: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\.?\w)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,9 @@ def duration(
 
 
 def in_minutes(seconds: float) -> str:
-    """A rough time in words: `4.5 minutes`, or `50 s`."""
+    """A rough time in words: `2.5 hours`, `4.5 minutes`, or `50 s`."""
+    if seconds >= 7200:
+        return f"{seconds / 3600:.1f} hours"
     return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} s"
 
 

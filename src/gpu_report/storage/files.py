@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ more.
 """
 _UNFINISHED: Final = ".unfinished"
 _LONGEST_SOCKET: Final = 103  # characters of a socket's path, on macOS; on Linux 107
+_OPEN_FILES: Final = ("/dev/std", "/dev/fd/", "/proc/self/fd/")
 _LONGEST_BELOW: Final = len("/.gpr-12345678.tmp/pymp-12345678/listener-12345678")
 
 
@@ -41,23 +42,24 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def write_bytes_atomically(path: Path, content: bytes) -> None:
-    """Write bytes beside the target, flush them to disk and rename them into place; a device or a
-    pipe takes them itself.
+    """Write bytes beside the target, flush them to disk and rename them into place; a link stays
+    one. A device, a pipe or an open file such as /dev/stdout takes them after what it has.
 
     Raises:
         FileWriteError: the folder cannot be written or the disk is full; an existing file is left
             as it was.
     """
-    if _is_stream(path):
-        with write_errors(path):
-            path.write_bytes(content)
-        return
-    with write_errors(path), unfinished_folder(path) as folder:
-        with (folder / path.name).open("wb") as file:
+    with write_errors(path), ExitStack() as stack:
+        if _is_stream(path):
+            stack.enter_context(path.open("ab")).write(content)
+            return
+        target = Path(os.path.realpath(path))
+        folder = stack.enter_context(unfinished_folder(target))
+        with (folder / target.name).open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        (folder / path.name).replace(path)
+        (folder / target.name).replace(target)
 
 
 def require_writable(path: Path) -> None:
@@ -67,13 +69,16 @@ def require_writable(path: Path) -> None:
     Raises:
         FileWriteError: the file or its folder cannot be written, or a folder has the name.
     """
-    if not _is_stream(path):
-        with write_errors(path), unfinished_folder(path), suppress(FileNotFoundError):
-            os.close(os.open(path, os.O_WRONLY))
+    with write_errors(path):
+        if not _is_stream(path):
+            with unfinished_folder(path), suppress(FileNotFoundError):
+                os.close(os.open(path, os.O_WRONLY))
 
 
 def _is_stream(path: Path) -> bool:
-    return path.exists() and not (path.is_file() or path.is_dir())
+    """Whether it is no file of its own: what an open file is behind keeps what others wrote."""
+    is_open = str(path.absolute()).startswith(_OPEN_FILES)
+    return is_open or (path.exists() and not (path.is_file() or path.is_dir()))
 
 
 @contextmanager

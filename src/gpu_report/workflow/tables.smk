@@ -88,17 +88,6 @@ for experiment_name in EXPERIMENTS:
             lambda wildcards, name=experiment_name: tables_of_experiment(name),
 
 
-# A word that names no rule and no experiment, and the PDF of one, is refused with the names of the
-# experiments.
-rule refuse_unknown_target:
-    input:
-        lambda wildcards: tables_of_experiment(Path(wildcards.target).stem),
-    output:
-        "{target}",
-    wildcard_constraints:
-        target=rf"[a-z]\w*|report/(?!({'|'.join([*EXPERIMENTS, 'gpu_report'])})\.)\w+\.pdf",
-
-
 rule derive_findings:
     input:
         tables=tables,

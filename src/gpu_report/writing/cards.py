@@ -108,6 +108,7 @@ DECISIONS: Final = (
     Text("action", width=0.65, longest=400),
     metric("gain", "gain", "ratio"),
 )
+_NOT_KNOWN: Final = "not known"
 NO_STEP: Final = "–"
 """Where no trace shows a step that can be trusted."""
 MOST_CATEGORIES: Final = 3
@@ -557,7 +558,9 @@ def next_steps(cards: Sequence[Row]) -> list[str]:
     """What to try next for each model of these rows of LIMIT_CARDS, by the limit of the last of its
     configurations that has a trace.
     """
-    last = {card["model"]: card["left"] for card in cards if card["left"] != NO_STEP}
+    last = {
+        card["model"]: card["left"] for card in cards if card["left"] not in (NO_STEP, _NOT_KNOWN)
+    }
     return [f"{model}: {left}" for model, left in last.items()]
 
 
@@ -631,8 +634,10 @@ def _next(tables: Tables, row: Row, fastest: Row, shares: Mapping[str, float]) -
                 f"{_settings(vain[0], row)} with the fastest's other options "
                 "(no significant gain alone)"
             )
+    if rules[:1] == ["data loader"]:
+        return "prepare the data beforehand"
     left = "only faster kernels" if is_busy else "less Python between operations"
-    return "not known" if unknown and 1 - idle < ALWAYS_BUSY else left
+    return _NOT_KNOWN if unknown and 1 - idle < ALWAYS_BUSY else left
 
 
 def _advice(

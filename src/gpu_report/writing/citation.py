@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpu_report import __version__
-from gpu_report.printing.number_format import in_minutes, scaled
+from gpu_report.printing.number_format import counted, in_minutes, scaled
 from gpu_report.records.provenance import hardware_name
 from gpu_report.records.record import Record
 from gpu_report.tables.machine_facts import NONE, tabulate_machine
@@ -108,8 +108,9 @@ def artifact_paragraph(records: Sequence[Record], *, disk: str, rebuilt: str) ->
     )
     return (
         f"Hardware: {', '.join(hardware)}. Software: {', '.join(software)}. "
-        f"Measured: {facts['configurations measured']} configurations in {len(processes)} fresh "
-        f"processes, {facts['measured on']}. {took} {energy} The results take {disk}. {rebuilt}"
+        f"Measured: {counted(int(facts['configurations measured']), 'configuration')} in "
+        f"{len(processes)} fresh processes, {facts['measured on']}. {took} {energy} "
+        f"The results take {disk}. {rebuilt}"
     )
 
 

@@ -147,7 +147,7 @@ def test_what_another_session_measured_stays_within_a_budget_and_is_named(
     found = measured({SLOW: 100.0, FAST: 107.0}, noise=0.04, minutes=60, measured_at=old)
 
     assert found == {SLOW: 3, FAST: 3}
-    assert f"another session, software or code version: {FAST}, {SLOW};" in capsys.readouterr().out
+    assert f"{FAST}, {SLOW} have too few processes" in capsys.readouterr().out
 
 
 def test_what_another_session_measured_is_measured_anew_without_a_budget(

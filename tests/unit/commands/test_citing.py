@@ -103,7 +103,7 @@ def test_a_machine_is_cited_for_the_study_of_its_tables_whatever_was_asked_since
     ResolvedStudy.of(CPU, replace(make_study(), name="other")).write(results)
 
     assert main(["cite"]) == 0
-    assert "Measured: 1 configurations in 5" in capsys.readouterr().out
+    assert "Measured: 1 configuration in 5" in capsys.readouterr().out
 
 
 def test_a_bundle_has_the_study_of_the_tables_and_one_with_traces_all_that_was_measured(

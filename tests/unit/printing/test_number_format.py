@@ -146,6 +146,8 @@ def test_a_quantity_chooses_its_unit_unless_it_shares_that_of_its_column(
 def test_tex_leaves_signs_separators_and_powers_of_ten_to_the_document() -> None:
     assert tex_numbers("-13.00 to 1-2") == r"\gpurepnum{-13.00} to \gpurepnum{1}-\gpurepnum{2}"
     assert tex_numbers("14,700 of fp16") == r"\gpurepnum{14700} of fp16"
+    for no_number in ("24.0GB", "1.2.3", "2.11.0+cu130"):
+        assert tex_numbers(no_number).startswith(no_number)
 
 
 def test_a_number_too_small_to_write_out_has_a_power_of_ten() -> None:

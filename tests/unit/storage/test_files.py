@@ -153,9 +153,10 @@ def test_asking_whether_a_file_can_be_written_changes_no_file(name: str, tmp_pat
     assert [path.read_text("utf-8") for path in files] == ["old"]
 
 
-@pytest.mark.parametrize("name", ["folder", "file/inside", "protected"])
+@pytest.mark.parametrize("name", ["folder", "file/inside", "protected", "loop", "n" * 300])
 def test_what_cannot_be_written_is_found_when_it_is_asked_for(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
     for file in ("file", "protected"):
         (tmp_path / file).touch()
     (tmp_path / "protected").chmod(0o400)
@@ -177,6 +178,28 @@ def test_a_pipe_takes_the_text_and_its_reader_notices_nothing_before(tmp_path: P
 
         assert text.result(10) == "text"
     assert pipe.is_fifo()
+
+
+def test_what_a_shell_appends_to_keeps_what_it_has(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("earlier\n", "utf-8")
+    with log.open("ab") as stream:
+        path = Path(f"/dev/fd/{stream.fileno()}")
+
+        require_writable(path)
+        write_text_atomically(path, "text\n")
+
+    assert log.read_text("utf-8") == "earlier\ntext\n"
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_text("old", "utf-8")
+
+    write_text_atomically(tmp_path / "link", "new")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text("utf-8") == "new"
 
 
 def test_space_that_is_not_there_is_an_error_before_anything_is_written(tmp_path: Path) -> None:

@@ -391,6 +391,17 @@ def test_more_workers_that_gained_nothing_are_not_recommended(
     assert card_of(tables, EAGER, rules=rules, data_wait_share=waits)["left"] == left
 
 
+def test_a_step_that_waits_for_data_whatever_the_workers_is_said_to() -> None:
+    tables = studied()
+    variants = tables.variants
+    with_workers = variants[variants["variant"] == EAGER].assign(variant=f"{EAGER}-w2", workers=2)
+    tables = with_tables(tables, variants=pd.concat([variants, with_workers]))
+
+    card = card_of(tables, EAGER, data_wait_share=0.9, category="normalization")
+
+    assert card["left"] == "prepare the data beforehand"
+
+
 @pytest.mark.parametrize(
     ("mfu", "short", "category", "left"),
     [
@@ -521,6 +532,7 @@ def test_what_to_try_next_is_that_of_a_models_last_card_with_a_trace() -> None:
         {"model": "LSTM", "left": "use tensor cores (bf16)"},
         {"model": "LSTM", "left": "overlap communication"},
         {"model": "LSTM", "left": "–"},
+        {"model": "LSTM", "left": "not known"},
         {"model": "U-Net", "left": "pin memory"},
     ]
 
