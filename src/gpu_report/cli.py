@@ -62,8 +62,6 @@ def main(
         parser.error_status = command.error_status
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
-        if Path("-") in vars(parsed).values():
-            raise GpuReportError("-: standard input and output are no file here; name a file")
         if has_verdict and "stdout" in closed:
             raise GpuReportError(
                 "standard output is closed, so nobody would see the verdict; redirect it to a file"
@@ -103,7 +101,7 @@ def _check_files(command: "_Command", parsed: Namespace) -> None:
     over another file of the command.
 
     Raises:
-        ConfigError: two arguments name one file, and one of them is written.
+        ConfigError: two arguments name one file, and one of them is written, or one names `-`.
         FileWriteError: a file cannot be written.
     """
     paths = {
@@ -111,6 +109,8 @@ def _check_files(command: "_Command", parsed: Namespace) -> None:
         for name, _ in command.arguments
         if isinstance(path := getattr(parsed, name.strip("-").replace("-", "_")), Path)
     }
+    if Path("-") in paths.values():
+        raise ConfigError("-: standard input and output are no file here; name a file")
     for (name, path), (other, named) in permutations(paths.items(), 2):
         if name in _WRITTEN and os.path.realpath(path) == os.path.realpath(named):
             raise ConfigError(f"{name}: it is {path}, as {other} is; use another file")

@@ -175,16 +175,17 @@ def _read_all(
     left_out: dict[str, str] = {}
     for pattern, kind in kinds.items():
         for path in sorted(folder.glob(pattern)):
+            if (
+                asked is not None
+                and kind in (RECORD_FILE, SEARCH_FILE)
+                and name_of(path) not in asked
+            ):
+                left_out[name_of(path)] = (
+                    "not in the study of the machine's tables; make its report again, or pack "
+                    "--traces"
+                )
+                continue
             try:
-                if (
-                    asked is not None
-                    and kind in (RECORD_FILE, SEARCH_FILE)
-                    and name_of(path) not in asked
-                ):
-                    raise RecordError(
-                        "not in the study of the machine's tables; make its report again, or "
-                        "pack --traces"
-                    )
                 found[path] = read_own(kind, path, machine=machine)
             except RecordError as error:
                 left_out[name_of(path)] = str(error)

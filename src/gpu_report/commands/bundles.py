@@ -14,7 +14,7 @@ from gpu_report.bundles.shown_machines import (
     find_bundles,
     published_for,
 )
-from gpu_report.commands.results_folder import STUDY_OF_TABLES, ResultsFolder
+from gpu_report.commands.results_folder import ResultsFolder, study_of_tables
 from gpu_report.errors import ConfigError, ReportError
 from gpu_report.printing.number_format import size
 from gpu_report.printing.terminal import print_table, say
@@ -122,7 +122,7 @@ def _tabulated(folder: Path, source: Path, name: str, configfile: Path) -> Study
     Raises:
         ConfigError: the tables, or the bundle that is the source, are of no study of this name.
     """
-    has_study = any((folder / name).exists() for name in (STUDY_OF_TABLES, "study.json"))
+    has_study = study_of_tables(folder).exists()
     study = ResultsFolder.tabulated(folder).study if has_study else None
     found = (
         unpacking.read_manifest(source).study if source.is_file() else study.name if study else name

@@ -37,7 +37,7 @@ from gpu_report.measure.probe import require_pytorch
 from gpu_report.measure.processes import MeasurementInterruptedError
 from gpu_report.printing.number_format import counted, in_minutes, quantity, share
 from gpu_report.printing.terminal import clean, say, stderr_to
-from gpu_report.records.provenance import code_digest, measures_alike, workload_digest
+from gpu_report.records.provenance import measures_alike
 from gpu_report.records.record import (
     SINCE_MEASURED,
     Record,
@@ -52,7 +52,8 @@ from gpu_report.study.machine import HERE, Machine, device_name, find_machine
 from gpu_report.study.study import Study, load_study
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.claims import FIRST_PROCESSES, Claim, Z, further_process_s, process_s
-from gpu_report.tables.marks import Today
+from gpu_report.tables.marks import Today, is_same_class
+from gpu_report.tables.processes import class_of
 from gpu_report.tables.reproduction import (
     CONTRADICTED,
     NOT_TESTED,
@@ -331,15 +332,18 @@ def _why_untestable(record: Record, study: Study, devices: Sequence[str]) -> str
     changed = differing(record.measurement, asked, words=SINCE_MEASURED)
     if changed:
         return f"{'; '.join(changed)}; use --configfile to name the study that was measured"
-    code, class_path = record.provenance, asked["workload"]["class_path"]
-    if not measures_alike(code.code_digest, code_digest()):
+    code, today = record.provenance, Today.of(study, [record.variant])
+    if not measures_alike(code.code_digest, today.code_digest):
         return (
             f"the bundle was measured by gpu-report {code.package_version}"
             + f", commit {code.git_commit}" * bool(code.git_commit)
             + "; use that version"
         )
-    if code.workload_digest != workload_digest(class_path):
-        return f"the code of {class_path} has changed since it was measured; use that version of it"
+    if not is_same_class(record, today):
+        return (
+            f"the code of {class_of(record)[0]} has changed since it was measured; use that "
+            "version of it"
+        )
     if record.hosts > 1:
         return f"the configuration needs {record.hosts} hosts"
     last = device_name(variant.device_type, variant.devices - 1) if variant.devices > 1 else ""

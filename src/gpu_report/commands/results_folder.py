@@ -28,8 +28,6 @@ from gpu_report.traces.tables import TraceTables, read_trace_tables
 BUDGETED: Final = "budgeted"
 """The file in a machine's folder of results that says that a time budget has left out processes."""
 
-STUDY_OF_TABLES: Final = "tables/study.json"
-
 
 class ResolvedStudy(Part):
     """The study as one machine is asked for it; Snakemake writes it before any job runs, and all
@@ -73,6 +71,14 @@ STUDY_FILE: Final = JsonFile(
 )
 
 
+def study_of_tables(machine_folder: Path) -> Path:
+    """The file with the study that a machine's tables and findings are of; where an older version
+    wrote them, that of what was asked for last.
+    """
+    file = machine_folder / "tables/study.json"
+    return file if file.exists() else machine_folder / "study.json"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResultsFolder:
     """The results of one machine; tables and findings of an experiment alone are in a folder of
@@ -97,15 +103,13 @@ class ResultsFolder:
 
     @classmethod
     def tabulated(cls, machine_folder: Path) -> "ResultsFolder":
-        """The folder of a machine with the study that its tables and findings are of; where an
-        older version wrote them, that of study.json.
+        """The folder of a machine with the study that its tables and findings are of.
 
         Raises:
-            ConfigError: there is no such file, or it cannot be read.
+            ConfigError: no file says which, or it cannot be read.
         """
-        of_tables = machine_folder / STUDY_OF_TABLES
-        file = of_tables if of_tables.exists() else machine_folder / "study.json"
-        return cls(resolved=STUDY_FILE.read(file), machine_folder=machine_folder)
+        resolved = STUDY_FILE.read(study_of_tables(machine_folder))
+        return cls(resolved=resolved, machine_folder=machine_folder)
 
     @property
     def study(self) -> Study:

@@ -76,7 +76,7 @@ def require_writable(path: Path) -> None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether it is no file of its own: what an open file is behind keeps what others wrote."""
+    """Whether it is a device or pipe, or leads to a file that another program has open."""
     is_open = str(path.absolute()).startswith(_OPEN_FILES)
     return is_open or (path.exists() and not (path.is_file() or path.is_dir()))
 

@@ -260,15 +260,9 @@ class Study:
         every record.
 
         Raises:
-            ConfigError: there is none of that name, or the machine has no variant and no search of
-                it.
+            ConfigError: the machine has no variant and no search of it.
         """
-        known = {each.name: each for each in self.experiments}
-        if experiment not in known:
-            raise ConfigError(
-                f"there is no experiment {experiment!r}; the experiments are {', '.join(known)}"
-            )
-        chosen = known[experiment]
+        (chosen,) = (each for each in self.experiments if each.name == experiment)
         if not (chosen.variants or chosen.searches):
             raise ConfigError(
                 f"experiments.{experiment}: the machine shown has no configuration of it; "

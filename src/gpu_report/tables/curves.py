@@ -15,7 +15,7 @@ from gpu_report.glossary import Row
 from gpu_report.records.record import Epoch, Record, Repetition
 from gpu_report.storage.columns import Table, flag, number, text, whole
 from gpu_report.study.variant import Variant
-from gpu_report.tables.processes import Pairs, brings_loop, pairs_of, same_protocol
+from gpu_report.tables.processes import Pairs, are_comparable, brings_loop, pairs_of
 from gpu_report.tables.statistics import DEVICE, EPOCH, REPETITION, VARIANT, WORKLOAD
 from gpu_report.tables.variants import in_reading_order
 
@@ -257,7 +257,7 @@ def tabulate_consistency(records: Iterable[Record]) -> Iterator[Row]:
     for record in measured:
         variant = record.as_variant()
         reference = references.get(variant.fields_without("device"))
-        if reference and variant.device != REFERENCE_DEVICE and same_protocol(record, reference):
+        if reference and variant.device != REFERENCE_DEVICE and are_comparable(record, reference):
             yield from _consistency_rows(variant, pairs_of(reference, record))
 
 

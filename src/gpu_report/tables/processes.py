@@ -88,8 +88,9 @@ def brings_loop(record: Record) -> bool:
 
 def built_in(record: Record) -> BuiltInWorkload | None:
     """The workload of ours that a record is of; None where it is a user's, whatever its name."""
-    class_path = record.measurement.get("workload", {}).get("class_path", "")
-    return Workload(name=record.as_variant().workload, class_path=class_path, settings={}).built_in
+    return Workload(
+        name=record.as_variant().workload, class_path=class_of(record)[0], settings={}
+    ).built_in
 
 
 def is_projected(record: Record) -> bool:
@@ -299,7 +300,7 @@ def speedup(record: Record, reference: Record | None, sessions: Sessions = ONE_S
     Nor where their optimizers keep other types of numbers: a smaller state is faster, whatever else
     differs. Between two of the machine's sessions the interval includes the spread between them.
     """
-    if reference is None or not same_protocol(record, reference):
+    if reference is None or not are_comparable(record, reference):
         return NOT_MEASURED
     kept = [
         {name for each in one.repetitions for name in each.optimizer_dtypes}
@@ -333,7 +334,7 @@ def quality_change(record: Record, reference: Record | None) -> Summary:
     if (
         reference is None
         or not reference.status == record.status == "ok"
-        or not same_protocol(record, reference)
+        or not are_comparable(record, reference)
         or reference.as_variant().workload != record.as_variant().workload
     ):
         return NOT_MEASURED
@@ -354,7 +355,7 @@ def same_class(record: Record, reference: Record) -> bool:
     return path != other_path or digest == other_digest
 
 
-def same_protocol(record: Record, reference: Record) -> bool:
+def are_comparable(record: Record, reference: Record) -> bool:
     """Whether one version of the protocol measured both, and of a user's class; numbers of two
     versions are never compared.
     """

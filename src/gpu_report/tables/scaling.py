@@ -38,9 +38,9 @@ from gpu_report.study.strategies import SINGLE
 from gpu_report.study.variant import Variant
 from gpu_report.tables.operations import profiled
 from gpu_report.tables.processes import (
+    are_comparable,
     over_base,
     quality_change,
-    same_protocol,
     speedup,
     values_by_seed,
     values_of,
@@ -270,7 +270,7 @@ def tabulate_model_splits(
         )
         if plain is not None and plain.status == "ok":
             peaks_mib = (values_by_seed(each, "memory_peak_mib") for each in (record, plain))
-            memory = ratio(*peaks_mib) if same_protocol(record, plain) else NOT_MEASURED
+            memory = ratio(*peaks_mib) if are_comparable(record, plain) else NOT_MEASURED
             reached = _per_device(over_base(record), variant.devices)
             yield {
                 "variant": variant.slug,
@@ -353,7 +353,7 @@ def tabulate_communication(
         if (
             bound is not None
             and record.status == bound.status == "ok"
-            and same_protocol(record, bound)
+            and are_comparable(record, bound)
         ):
             steps_ms, bounds_ms = _steps_ms(record), _steps_ms(bound)
             # One side may have fewer processes, by a time budget.

@@ -20,7 +20,7 @@ from gpu_report.study.variant import Variant
 from gpu_report.tables.bundle import grouped
 from gpu_report.tables.marks import SEPARATOR, Today, marks_of
 from gpu_report.tables.operations import Profiled, quotient, tabulate_category_speedups
-from gpu_report.tables.processes import brings_loop, built_in, pairs_of, same_protocol, values_of
+from gpu_report.tables.processes import are_comparable, brings_loop, built_in, pairs_of, values_of
 from gpu_report.tables.sessions import ONE_SESSION, Sessions
 from gpu_report.tables.statistics import holm, ratio, summarise, summary
 from gpu_report.tables.variants import records_by_variant
@@ -220,7 +220,7 @@ def _values(
     measured, or by another protocol.
     """
     if figure.metric in _OF_TWO:
-        if reference and same_protocol(record, reference):
+        if reference and are_comparable(record, reference):
             for before, after in pairs_of(reference, record):
                 yield _OF_TWO[figure.metric](
                     _training_time_s(reference, before) / _training_time_s(record, after),

@@ -555,9 +555,7 @@ def limit_cards(tables: Tables, rows: Sequence[Row]) -> list[Row]:
 
 
 def next_steps(cards: Sequence[Row]) -> list[str]:
-    """What to try next for each model of these rows of LIMIT_CARDS, by the limit of the last of its
-    configurations that has a trace.
-    """
+    """What to try next for each model of these rows of LIMIT_CARDS: the last advice for it."""
     last = {
         card["model"]: card["left"] for card in cards if card["left"] not in (NO_STEP, _NOT_KNOWN)
     }
